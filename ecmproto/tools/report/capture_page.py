@@ -1,4 +1,4 @@
-"""HTML page, PNG, SVG or JSON document with a capture's statistics."""
+"""Capture statistics as an HTML page, a PNG or SVG picture, or a JSON document."""
 
 from __future__ import annotations
 
@@ -43,16 +43,17 @@ _Panels = dict[Name, Panels[Statistics]]
 
 
 def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statistics]:
-    """Return one panel; its ``shown`` is false if it has no data."""
+    """Return a panel by name. The panel's ``shown`` is false if the panel has no data."""
     intervals = statistics.intervals
     span_ns = intervals.count * intervals.width_ns
     return PANELS[name].panels(statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
 
 
 def panels_of(statistics: Statistics, form: Format, *, timed: bool) -> _Panels:
-    """Return the panels with data whose horizontal axis is time, or is not, by name.
+    """Return the panels with data by name: panels over time if ``timed`` is true, and all other panels
+    otherwise.
 
-    The axes of those over time have one left and one right edge, so that a moment is at one distance in all.
+    The axes of all panels over time have a common left edge and a common right edge.
     """
     panels = {name: panel_of(name, statistics, form) for name in PANELS}
     shown = {name: panel for name, panel in panels.items() if panel.shown and (not panel.axis_label) is timed}
@@ -65,7 +66,7 @@ def panels_of(statistics: Statistics, form: Format, *, timed: bool) -> _Panels:
 
 
 def single(name: Name, statistics: Statistics, form: Format) -> Figure:
-    """Draw one panel by itself; call it within ``canvas.drawn_svg`` or ``canvas.drawn_png``."""
+    """Draw a figure with one panel. Call this function within ``sheet.drawn_svg`` or ``sheet.drawn_png``."""
     panel = panel_of(name, statistics, form)
     sheet = Sheet(form, _PAD_PX + _height_px(panel, form.left_px, form.width_px))
     _put(sheet, panel, _PAD_PX, 0.0)
@@ -73,14 +74,14 @@ def single(name: Name, statistics: Statistics, form: Format) -> Figure:
 
 
 def timeline(panels: _Panels, form: Format) -> Figure:
-    """Draw the panels over time below one another, above one time axis."""
+    """Draw the panels over time in one column with a common time axis."""
     sheet = Sheet(form, _PAD_PX + _column_px(panels, 0.0, form.width_px))
     _put_column(sheet, panels, _PAD_PX, 0.0)
     return sheet.figure
 
 
 def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
-    """Draw all panels in one column, below the capture's name and lines of text."""
+    """Draw all panels in one column, below the name of the capture and the lines of ``lead``."""
     width_px = 2 * _MARGIN_PX + WIDE.width_px
     over_time, others = (panels_of(statistics, WIDE, timed=timed) for timed in (True, False))
     columns = [over_time, *({name: panel} for name, panel in others.items())]
@@ -99,7 +100,7 @@ def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
 
 
 def _column_px(panels: _Panels, left_px: float, right_px: float) -> float:
-    """Return the height of panels below one another, each with its heading; the last one has the numbers."""
+    """Return the height of a column of panels with headings. The last panel has the numbers of the axis."""
     heights_px = [_HEADING_PX + _height_px(panel, left_px, right_px) - TIME_PX for panel in panels.values()]
     return sum(heights_px) + TIME_PX if panels else 0.0
 
@@ -121,7 +122,7 @@ def _height_px(panel: Panels[Statistics], left_px: float, right_px: float) -> fl
 def _put(
     sheet: Sheet, panel: Panels[Statistics], top_px: float, left_px: float, *, numbers: bool = True
 ) -> float:
-    """Put a panel on a sheet, with its legend and readout above it; return the lower end of its axes."""
+    """Draw a panel with its legend and readout on a sheet, and return the bottom of the axes."""
     (statistics,) = panel.runs
     right_px = left_px + panel.form.width_px
     sheet.legend(panel.entries(), left_px, top_px, right_px)
@@ -131,7 +132,7 @@ def _put(
 
 
 def _moments(panels: _Panels, form: Format) -> Moments:
-    """Return the spans of the timeline that a reader points at."""
+    """Return the time spans that a reader can point to."""
     panel = next(iter(panels.values()))
     bins = form.bins // _BINS_OF_MOMENT
     edges = [panel.time.span_ns * each // bins for each in range(bins + 1)]
@@ -144,7 +145,7 @@ def _moments(panels: _Panels, form: Format) -> Moments:
 
 
 def extent(statistics: Statistics) -> str:
-    """Return a sentence with the capture's frames, octets and rate."""
+    """Return a sentence with the number of frames, the octets and the rate of a capture."""
     frames = value_text(statistics.frames, "frames")
     if not statistics.frames:
         return "There is no frame in it."
@@ -156,7 +157,9 @@ def extent(statistics: Statistics) -> str:
 
 
 def lost_to_pause(statistics: Statistics) -> str:
-    """Return a sentence on the time lost to the worst sender of pauses; empty without pauses."""
+    """Return a sentence on the sender that caused the longest pause time. Without pauses, the text is
+    empty.
+    """
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
         return ""
     sender = statistics.pauses.senders[0]
@@ -171,12 +174,12 @@ def lost_to_pause(statistics: Statistics) -> str:
 
 _MAX_ROWS = 50
 _BROAD_ABOVE = 8
-"""The number of columns above which a table is broader than the text."""
+"""The maximum number of columns of a table that is not broader than the text."""
 _MAX_CHARACTERS = 40
 
 
 def statistics_page(statistics: Statistics, capture: str) -> str:
-    """Return the text of an HTML file. Raises MissingDependencyError without matplotlib or jinja2."""
+    """Return an HTML file as text. Raises MissingDependencyError if matplotlib or jinja2 is missing."""
     return page_html(
         Page(
             title=capture or "Statistics",
@@ -198,7 +201,7 @@ def statistics_page(statistics: Statistics, capture: str) -> str:
 
 
 def _table(name: str, heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
-    """Return a section with a table; empty without rows."""
+    """Return a section with a table. Without rows, the section is empty."""
     table = Table(
         name=name, label=heading, columns=columns, rows=rows[:_MAX_ROWS], css_class="results",
         more=max(0, len(rows) - _MAX_ROWS), is_broad=len(columns) > _BROAD_ABOVE,
@@ -237,7 +240,7 @@ def _figure(name: Name, statistics: Statistics) -> Block:
 
 
 def _timeline(statistics: Statistics) -> Iterator[Block]:
-    """Yield a picture of all panels over time, and their explanations."""
+    """Yield a picture of all panels over time, and the explanations of these panels."""
     panels = functools.cache(lambda form: panels_of(statistics, form, timed=True))
     if panels(WIDE):
         yield picture(
@@ -256,7 +259,7 @@ def _description(name: Name, panel: Panels[Statistics]) -> str:
 
 
 def _time_column(name: str) -> Callable[[Any, Statistics], str | None]:
-    """Return a function that formats attribute ``name`` as a time since the first interval."""
+    """Return a function that formats the attribute ``name`` as time since the first interval."""
 
     def text(row: Any, whole: Statistics) -> str | None:
         time_ns = getattr(row, name)
@@ -305,7 +308,7 @@ _KINDS: Columns = {
 
 
 def _bound(name: str) -> Callable[[Any, Statistics], str]:
-    """Return a function that formats attribute ``name`` of an estimate in its unit."""
+    """Return a function that formats the attribute ``name`` of an estimate with its unit."""
 
     def text(row: Any, _: Statistics) -> str:
         value = getattr(row, name)
@@ -327,7 +330,7 @@ _SENDER = ("Sender", "Interface")
 
 
 def _tables(statistics: Statistics) -> Iterator[Section]:
-    """Yield a section for each table; sections without rows are empty."""
+    """Yield a section for each table. Sections without rows are empty."""
     pauses, pfc, roce, sflow = statistics.pauses, statistics.pfc, statistics.roce, statistics.sflow
     stopped = [(sender, each) for sender in (pauses.senders if pauses else ()) for each in sender.classes]
     storms = [(storm, storm) for storm in (pauses.storms if pauses else ())]
@@ -359,7 +362,7 @@ def _leads(statistics: Statistics) -> list[str]:
 
 
 def statistics_json(statistics: Statistics, capture: str) -> bytes:
-    """Return the JSON document, encoded."""
+    """Return the statistics as an encoded JSON document."""
     return document_text(statistics, capture).encode()
 
 
@@ -372,7 +375,7 @@ FORMS: Mapping[str, Form] = {
     ),
     ".json": statistics_json,
 }
-"""Functions that return a file's content, by the suffix of its name."""
+"""Functions that return the content of a file, by file name suffix."""
 
 statistics_html: Callable[..., bytes] = FORMS[".html"]
 statistics_png: Callable[..., bytes] = FORMS[".png"]
@@ -380,10 +383,12 @@ statistics_svg: Callable[..., bytes] = FORMS[".svg"]
 
 
 def statistics_form(path: str) -> Form:
-    """Return the function that creates the content of file ``path``; .gz or .zst may follow the suffix.
+    """Return the function that creates the content of file ``path``.
 
-    Call it before the work. Raises OutputError for another suffix and MissingDependencyError if matplotlib is
-    needed and missing.
+    The suffix may be followed by .gz or .zst.
+
+    Call this function before reading the capture. Raises OutputError for an unknown suffix, and
+    MissingDependencyError if matplotlib is required but missing.
     """
     form = form_of(path, FORMS)
     if form is not statistics_json:

@@ -1,4 +1,4 @@
-"""Panels of a capture's statistics, over time and in total."""
+"""Panels of capture statistics, over time and in total."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ROWS = 16
 
 
 class Panel(Panels[Statistics]):
-    """Base class for panels of statistics without rows."""
+    """The base class for panels of statistics without rows."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__([statistics], time, form)
@@ -67,14 +67,14 @@ def _per_second(statistics: Statistics, counts: Sequence[int], factor: int = 1) 
 
 
 def _edges_ns(statistics: Statistics) -> NDArray[Any]:
-    """Return the edges of the intervals, in ns from the start of the first one."""
+    """Return the edges of the intervals, in ns since the start of the first interval."""
     intervals = statistics.intervals
     # as floats: times that are wrong by centuries are more ns than 64 bits hold
     return np.arange(intervals.count + 1) * float(intervals.width_ns)
 
 
 class RatePanel(Panel):
-    """Rate of all frames: the mean and the peak in each interval."""
+    """The mean rate and the peak rate of all frames in each interval."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
@@ -87,7 +87,7 @@ class RatePanel(Panel):
         return self.statistics.intervals.count > 1
 
     def readout(self, run: Statistics) -> str:
-        """Return the mean and the peak."""
+        """Return the mean rate and the peak rate as text."""
         mean = run.bits_per_s(run)
         width = format_time(run.intervals.width_ns)
         peak = f"peak {format_rate(highest(self._rates))} in {width}"
@@ -105,7 +105,7 @@ class RatePanel(Panel):
 
 
 class PausePanel(RowPanels[Statistics]):
-    """Share of each interval in which a sender stopped a class: one row per sender and class."""
+    """The paused share of each interval, with a row for each sender and priority."""
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         self._edges = _edges_ns(statistics)
@@ -113,7 +113,7 @@ class PausePanel(RowPanels[Statistics]):
         super().__init__([statistics], time, form)
 
     def rows_of(self, run: Statistics) -> list[Row]:
-        """Return the rows with the longest paused time."""
+        """Return the rows with the longest pause times."""
         senders = run.pauses.senders if run.pauses is not None else ()
         several = len({sender.interface for sender in senders}) > 1
 
@@ -142,17 +142,17 @@ class PausePanel(RowPanels[Statistics]):
         return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.bins)
 
     def readout(self, run: Statistics) -> str:
-        """Return the number of rows that are not drawn."""
+        """Return the number of rows that are not drawn, as text."""
         return f"{self._left_out} more not drawn" if self._left_out else ""
 
     def draw_row(self, axes: Axes, index: int, row: Row) -> None:
-        """Draw one row."""
+        """Draw a row."""
         edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
         draw_area(axes, index, row, edges, self.form)
 
 
 class BarPanel(Panel):
-    """Base class for bar charts of counts over a quantity other than time."""
+    """The base class for bar charts of counts over a quantity other than time."""
 
     noun: str
     counts: Sequence[int] = ()
@@ -163,18 +163,18 @@ class BarPanel(Panel):
         return any(self.counts)
 
     def unit(self, run: Statistics) -> str:
-        """Return the noun for the counts."""
+        """Return the name of the counted objects."""
         return self.noun
 
     def draw_bars(self, axes: Axes, lows: NDArray[Any], widths: NDArray[Any] | float) -> None:
-        """Draw bars with their left edges at ``lows``."""
+        """Draw the bars. ``lows`` are the left edges of the bars."""
         value_axis(axes, 0, 1.06 * max(self.counts), self.form, whole=True)
         axes.bar(lows, self.counts, width=widths, align="edge", color=QUEUE.light, linewidth=0)
         axes.tick_params(axis="x", length=3, width=0.8)
 
 
 class HistogramPanel(BarPanel):
-    """CNMs by their 6-bit quantized feedback."""
+    """A histogram of CNMs by 6-bit quantized feedback."""
 
     noun = "CNMs"
     axis_label = "quantized feedback"
@@ -197,7 +197,9 @@ class HistogramPanel(BarPanel):
 
 
 class DelayPanel(BarPanel):
-    """CNPs by the delay since the first CE-marked frame that they answer, on a logarithmic scale (base 2)."""
+    """A histogram of CNPs by the delay since the first unanswered CE-marked frame, on a logarithmic scale
+    (base 2).
+    """
 
     noun = "CNPs"
     axis_label = "from the first CE-marked frame to the CNP"
@@ -209,7 +211,7 @@ class DelayPanel(BarPanel):
         self._is_wide = form.width_px > _NARROW_PX
 
     def readout(self, run: Statistics) -> str:
-        """Return the percentiles."""
+        """Return the percentiles as text."""
         delay = run.roce.delay_ns if run.roce is not None else None
         return "" if delay is None else delay.as_times("p50 p90 p99 most" if self._is_wide else "p50 p99")
 
@@ -225,11 +227,16 @@ class DelayPanel(BarPanel):
 
 
 _TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 9, 5, 600
-"""Number of times below a wide and a narrow histogram of delays, and the width in px that separates them."""
+"""The maximum number of times below a wide and a narrow histogram of delays, and the minimum width of a wide
+histogram in px.
+"""
 
 
 def _round_times(low: float, high: float, limit: int) -> list[int]:
-    """Return at most ``limit`` times in ns between two others: 1, 2 and 5 of each decade, or some decades."""
+    """Return at most ``limit`` round times in ns from ``low`` to ``high``.
+
+    The times are 1, 2 and 5 of each decade, or only 1 of each decade, or 1 of every few decades.
+    """
     powers = range(math.floor(math.log10(max(1.0, low))), math.ceil(math.log10(max(1.0, high))) + 1)
     for digits in ((1, 2, 5), (1,)):
         times = [
@@ -241,7 +248,7 @@ def _round_times(low: float, high: float, limit: int) -> list[int]:
 
 
 def address_text(octets: bytes | None) -> str:
-    """Return a MAC address as text; "?" for None."""
+    """Return a MAC address as text, or "?" for ``None``."""
     return "?" if octets is None else mac_text(octets)
 
 
@@ -250,20 +257,24 @@ def _class_text(priority: int | None) -> str:
 
 
 _LINES = 8
-"""Maximum number of lines per panel, so that the lines remain distinguishable."""
+"""The maximum number of lines in a panel. More lines could not be distinguished."""
 _COARSER = 3
-"""Factor between the bins of areas and of lines: rare frames would make spikes in short bins."""
+"""The ratio of the bin width of lines to the bin width of areas. In short bins, rare frames would appear as
+spikes.
+"""
 _DOTTED_BELOW = 40
-"""Number of points below which a line has a dot at each point."""
+"""The minimum number of points for a line without dots."""
 _MARKS = 7
 
 
 PanelLine: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
-"""Line of a panel: its label, a value for each interval, and its weight; the heaviest come first."""
+"""A line of a panel: the label, a value for each interval, and the weight. Lines are sorted by falling
+weight.
+"""
 
 
 class LinePanel(Panel):
-    """Several lines on one scale that fits the highest value, with or without a legend."""
+    """Several lines on a common scale, which fits the highest value. The legend is optional."""
 
     height: float = 1.15
 
@@ -297,7 +308,9 @@ class LinePanel(Panel):
         return bool(self._labels) and self.statistics.intervals.count > 1
 
     def readout(self, run: Statistics) -> str:
-        """Return the number of lines that are not drawn, or else the panel's own figures."""
+        """Return the number of lines that are not drawn, or the figures of the panel if all lines are
+        drawn.
+        """
         return f"{self._left_out} more not drawn" if self._left_out else self._readout(run)
 
     def entries(self) -> list[LegendEntry]:
@@ -422,4 +435,4 @@ PANELS: Mapping[Name, PanelKind] = {
         "source's time stamp. It includes any offset between the two clocks.",
     ),
 }  # fmt: skip
-"""Panel kinds by name, in the order of a report."""
+"""Panel types by name, in report order."""

@@ -1,6 +1,6 @@
-"""Figures of replays: panels of one kind in one column, and an overview of all kinds.
+"""Figures of replays: panels of one type in a column, and an overview of all types.
 
-The overview has one column per run and one row per kind.
+The overview has a column for each run and a row for each panel type.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LONGEST = 40
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:
-    """Return a short and unique name for each run: ``E²CM``, ``QCN w=4``, ``QCN (2)``."""
+    """Return a short and unique name for each run, such as ``E²CM``, ``QCN w=4`` or ``QCN (2)``."""
     names: list[str] = []
     for run in runs:
         name = shortened(_pretty(run.variant or run.name), _LONGEST) or "run"
@@ -51,7 +51,7 @@ def short_names(runs: Sequence[Run]) -> list[str]:
 
 
 def _pretty(text: str) -> str:
-    """Return ``qcn:w=4 over pfc`` as ``QCN w=4 over PFC``."""
+    """Return a run name for readers: ``qcn:w=4 over pfc`` becomes ``QCN w=4 over PFC``."""
     upper, over, lower = text.partition(" over ")
     mechanism, *assignments = upper.split(":")
     own = " ".join((_NAMES.get(mechanism, mechanism.upper()), *assignments))
@@ -59,7 +59,7 @@ def _pretty(text: str) -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return ``parts`` as an enumeration: ``QCN, ECM and FECN``."""
+    """Return ``parts`` as an enumeration, such as ``QCN, ECM and FECN``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
@@ -117,16 +117,16 @@ KINDS: Mapping[Kind, PanelKind] = {
         absent="no messages",
     ),
 }  # fmt: skip
-"""Panel kinds by name, in the order of a report."""
+"""Panel types by name, in report order."""
 
 _PAD_PX = 6.0
 _TITLE_PX = 24.0
 _READOUT_PX = 18.0
 _BETWEEN_PX = 14.0
 TIME_PX = 42.0
-"""Height of the numbers and the name of the time axis."""
+"""Height of the numbers and the label of the time axis."""
 _BASE_PX = 9.0
-"""Distance from the axes up to the base line of the text above them."""
+"""Distance between the axes and the baseline of the text above the axes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +139,14 @@ class AxesBox:
 
 
 def panels_of(kind: Kind, runs: Sequence[Run], form: Format) -> Panels[Run]:
-    """Return the panels of one kind for ``runs``; their ``runs`` are empty if no run has data."""
+    """Return the panels of a type for ``runs``. If no run has data, the ``runs`` of the panels are empty."""
     return KINDS[kind].panels(runs, time_axis(runs), form)
 
 
 def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
-    """Draw the panels of one kind in one column, with a shared time axis.
+    """Draw the panels of a type in one column with a common time axis.
 
-    Call it within ``canvas.drawn_svg`` or ``canvas.drawn_png``.
+    Call this function within ``sheet.drawn_svg`` or ``sheet.drawn_png``.
     """
     panels, names = panels_of(kind, runs, form), short_names(runs)
     left_px, right_px = panels.left_px, form.width_px - panels.right_px
@@ -175,7 +175,7 @@ def header_px(panels: Panels[Shown], run: Shown, form: Format, *, title: bool = 
 
 
 def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, box: AxesBox, *, title: str) -> Axes:
-    """Draw one run's panel with its title and readout, and return its axes."""
+    """Draw the panel of a run with its title and readout, and return the axes."""
     form, small_px = sheet.form, sheet.form.text_px - 1
     max_px = box.right_px - box.left_px
     axes = sheet.axes(box.left_px, box.top_px, max_px, panels.height_px(run))
@@ -196,7 +196,7 @@ def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, box: AxesBox, *, titl
 
 
 def _put_time(axes: Axes, panels: Panels[Shown], run: Shown) -> None:
-    """Give ``axes`` the time axis, with the measured time shaded, unless theirs is another."""
+    """Add the time axis and shade the measured time. Panels with another horizontal axis stay unchanged."""
     if panels.axis_label:
         return
     panels.time.put_on(axes)
@@ -206,7 +206,7 @@ def _put_time(axes: Axes, panels: Panels[Shown], run: Shown) -> None:
 
 
 def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, box: AxesBox) -> None:
-    """Write the numbers at the horizontal axis and its name."""
+    """Draw the numbers and the label of the horizontal axis."""
     small_px = sheet.form.text_px - 1
     axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
     if not panels.axis_label:
@@ -217,11 +217,11 @@ def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, b
 
 
 _MAX_COLUMNS = 3
-"""Maximum number of runs side by side; the others go into bands below."""
+"""The maximum number of runs side by side. Further runs are drawn in bands below."""
 _COLUMN = replace(NARROW, width_px=440, bins=160)
 _MARGIN_PX = 24.0
 _REPORT_TITLE_PX = 52.0
-"""Room for a title of one line, and the capture's name below it; each further line takes …"""
+"""Height of the name of the capture and the margins. Each line of the title adds `_TITLE_LINE_PX`."""
 _TITLE_LINE_PX = 24.0
 _TITLE_LINES = 3
 _TITLE_SIZE_PX = 19
@@ -234,22 +234,25 @@ _HEADING_PX = 34.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OverviewRow:
-    """Row of the overview: one kind of panel for the runs of a band."""
+    """A row of the overview, with the panels of one type for the runs of a band."""
 
     kind: Kind
     panels: Panels[Run]
     legend_px: float
     height_px: float
-    """Height from the heading to the name of the time axis."""
+    """Height from the heading to the label of the time axis."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether one panel serves all runs."""
+        """Whether one panel shows the data of all runs."""
         return bool(self.panels.title(self.panels.runs[0]))
 
 
 def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
-    """Draw ``report``'s panels of the kinds ``shown``, within ``canvas.drawn_svg`` or its PNG twin."""
+    """Draw the panels of a report. ``shown`` contains the panel types to draw.
+
+    Call this function within ``sheet.drawn_svg`` or ``sheet.drawn_png``.
+    """
     runs = report.runs
     across = _columns(len(runs))
     form = WIDE if across == 1 else _COLUMN
@@ -284,12 +287,12 @@ def _run_title(run: Run, form: Format) -> list[str]:
 
 
 def _head_px(band: Sequence[Run], form: Format) -> float:
-    """Return the height of the names and titles of ``band``."""
+    """Return the height of the run names and titles of a band."""
     return _NAME_PX + _RUN_LINE_PX * max((len(_run_title(run, form)) for run in band), default=1)
 
 
 def _columns(runs: int) -> int:
-    """Return the number of columns that splits ``runs`` into the most even bands."""
+    """Return the number of columns that divides the runs most evenly into bands."""
     bands = -(-runs // _MAX_COLUMNS)
     return -(-runs // bands) if runs else 1
 
@@ -297,7 +300,7 @@ def _columns(runs: int) -> int:
 def _overview_rows(
     types: Mapping[Kind, Panels[Run]], band: Sequence[Run], right_px: float
 ) -> list[_OverviewRow]:
-    """Return the rows for the kinds that have data in ``band``."""
+    """Return a row for each panel type with data in the band."""
     rows = []
     for kind, panels in types.items():
         heights_px = [
@@ -339,7 +342,9 @@ def _draw_band(
 def draw_panel(
     sheet: Sheet, panels: Panels[Shown], run: Shown, left_px: float, top_px: float, *, numbers: bool = True
 ) -> None:
-    """Draw one run's panel, its readout above it and ``numbers`` below it."""
+    """Draw the panel of a run with the readout above, and with the axis numbers below if ``numbers`` is
+    true.
+    """
     form = sheet.form
     box = AxesBox(
         left_px=left_px + panels.left_px,

@@ -85,7 +85,7 @@ MECHANISMS: Mapping[str, str] = {
         "This is the baseline for the others."
     ),
 }
-"""One sentence on each mechanism, for readers without knowledge of it."""
+"""A sentence that introduces each mechanism to the reader."""
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
     ("Reaction point", "the rate limiter of a sender, which obeys feedback about a flow"),
@@ -109,11 +109,11 @@ GLOSSARY: Sequence[tuple[str, str]] = (
     ),
     ("kB, Gb/s", "1,000 octets, and 1,000,000,000 bits a second"),
 )
-"""Terms of a report and their meanings."""
+"""Terms of a report with their meanings."""
 
 
 def summary(report: Report) -> list[str]:
-    """Return the opening sentences of the report: the replay, and its results."""
+    """Return the opening sentences of the report, with the replay and the results."""
     runs = report.runs
     if not runs:
         return [f"Nothing was replayed from {report.capture}."]
@@ -219,13 +219,13 @@ def _capital(text: str) -> str:
 
 
 _BROAD_ABOVE = 5
-"""Number of runs above which a table is wider than the text, on wide screens."""
+"""The maximum number of runs for which a table is not wider than the text on wide screens."""
 
 
 def html_page(report: Report) -> str:
-    """Return ``report`` as the text of an HTML file; equal reports give equal texts.
+    """Return a report as HTML text. Equal reports result in equal texts.
 
-    Raises MissingDependencyError without matplotlib or jinja2.
+    Raises MissingDependencyError if matplotlib or jinja2 is missing.
     """
     return page_html(
         Page(
@@ -279,7 +279,7 @@ def _table(table: ReportTable, number: int) -> Table:
 
 
 def _figure(kind: Kind, runs: Sequence[Run]) -> Iterator[Block]:
-    """Yield the figure of one kind, unless it is empty."""
+    """Yield the figure of a panel type, or nothing if no run has data."""
     shown = panels_of(kind, runs, WIDE).runs
     if shown:
         caption = KINDS[kind].reading + (KINDS[kind].comparing if len(shown) > 1 else "")
@@ -293,7 +293,7 @@ def _figure(kind: Kind, runs: Sequence[Run]) -> Iterator[Block]:
 
 
 def _missing(kind: Kind, runs: Sequence[Run], shown: Sequence[Run]) -> str:
-    """Return a sentence about the runs without a panel in the figure."""
+    """Return a sentence about the runs that have no panel in the figure."""
     absent = [name for name, run in zip(short_names(runs), runs, strict=True) if run not in shown]
     if not absent:
         return ""
@@ -324,7 +324,9 @@ def _runs(runs: Sequence[Run]) -> Iterator[Block]:
 
 
 FORMS = file_forms(html_page, overview, lambda report: report.title)
-"""Functions that return a report's file content, by the suffix of the file's name; all need matplotlib."""
+"""Functions that return the content of a report file, by file name suffix. All functions require
+matplotlib.
+"""
 
 report_html: Callable[..., bytes] = FORMS[".html"]
 report_png: Callable[..., bytes] = FORMS[".png"]
@@ -332,9 +334,11 @@ report_svg: Callable[..., bytes] = FORMS[".svg"]
 
 
 def report_form(path: str) -> Callable[[Report], bytes]:
-    """Return the function that creates the content of file ``path``; .gz or .zst may follow the suffix.
+    """Return the function that creates the content of file ``path``.
 
-    Call it before the work that fills the report. Raises OutputError for a suffix that is not in FORMS and
+    The suffix may be followed by .gz or .zst.
+
+    Call this function before the replays. Raises OutputError for a suffix that is not in FORMS, and
     MissingDependencyError if matplotlib is missing.
     """
     form = form_of(path, FORMS)
@@ -343,10 +347,10 @@ def report_form(path: str) -> Callable[[Report], bytes]:
 
 
 def write_report(report: Report, path: str, *, force: bool = False) -> None:
-    """Write ``report`` to ``path``, in the format of its suffix, through a temporary file.
+    """Write a report to ``path``, in the format of the suffix, through a temporary file.
 
-    Raises as :func:`report_form` does, and OutputError if the file cannot be written, or exists and ``force``
-    is not set.
+    Raises the same errors as :func:`report_form`. Raises OutputError if the file cannot be written, or if the
+    file exists and ``force`` is false.
     """
     octets = report_form(path)(report)
     with open_sink(path, force=force) as sink:

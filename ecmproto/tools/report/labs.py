@@ -1,4 +1,4 @@
-"""Reports of experiments: results of `lab` converted to a report, with the theory."""
+"""Reports of experiments, which convert results of `lab` and add the curves of the models."""
 
 from __future__ import annotations
 
@@ -44,11 +44,14 @@ from ecmproto.tools.report.sheet import drawn_png, drawn_svg, standalone_svg
 from ecmproto.units import NS_PER_S, format_time
 
 _MESSAGE_MARKS = 2000
-"""Maximum number of windows with message marks."""
+"""The maximum number of windows with message marks."""
 
 
 def lab_report(outcomes: Sequence[Outcome]) -> Report:
-    """Return the report of one scenario's outcomes: the first seed of each, with the models' curves."""
+    """Return the report of a scenario's outcomes.
+
+    The report shows the first seed of each outcome, with the curves of the models.
+    """
     first = outcomes[0]
     experiment = first.experiment
     names = [_name(outcome) for outcome in outcomes]
@@ -77,7 +80,12 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
 
 
 def picture(outcomes: Sequence[Outcome], path: str, panels: Collection[Kind] = tuple(KINDS)) -> bytes:
-    """Return panels of these kinds as PNG or SVG, by the suffix of ``path``; raises as `report_form`."""
+    """Return panels as PNG or SVG, as selected by the suffix of ``path``.
+
+    ``panels`` contains the panel types.
+
+    Raises the same errors as `report_form`.
+    """
     report = lab_report(outcomes)
     if form_of(path, FORMS) is report_svg:
         return standalone_svg(drawn_svg(lambda: overview(report, panels)), title=report.title)
@@ -196,7 +204,9 @@ def _rates(octets: NDArray[Any], edges_ns: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def _messages(figures: RunFigures) -> Messages:
-    """Return the messages by sender: a row per port or host, and a mark per window with messages."""
+    """Return the messages by sender, with a row for each port or host and a mark for each window with
+    messages.
+    """
     series = [each for each in figures.result.messages if each.frames.any()]
     labels = [f"{each.kind} of {each.port}" for each in series]
     if not series:
@@ -233,7 +243,7 @@ def _drops(ports: Sequence[PortSeries], edges_ns: NDArray[np.int64]) -> Drops:
 
 
 def _phase(figures: RunFigures, port: PortSeries) -> PhaseCurve:
-    """Return the port's queue minus its set point, and the rate that its flows sent, per window."""
+    """Return the queue length minus the set point, and the send rate of the port's flows, in each window."""
     if port.set_point_octets is None:
         return PhaseCurve()
     edges_ns = figures.edges_ns

@@ -1,8 +1,8 @@
-"""One self-contained HTML page, without scripts or network access.
+"""A self-contained HTML page without scripts or network access.
 
-A `Page` is a title and sections of blocks: paragraphs, facts, tables, figures and lists. The template
-``page.html.j2`` writes it and escapes all texts. The style sheet ``page.css`` has a light and a dark theme,
-for wide and narrow screens and for paper.
+A `Page` has a title and sections. Each section contains blocks: paragraphs, facts, tables, figures and lists.
+The template ``page.html.j2`` renders the page and escapes all texts. The style sheet ``page.css`` has a light
+and a dark theme. Both themes support wide screens, narrow screens and paper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Content security policy of the page: a browser loads nothing."""
+"""The content security policy of the page, which prevents a browser from loading other files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Terms, each with its text."""
+    """A list of terms with their texts."""
 
     rows: Sequence[tuple[str, str]]
     kind: ClassVar[str] = "facts"
@@ -69,7 +69,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Cell of a table: its text, a hint beside it, and a bar with the share ``part`` of the full length."""
+    """A cell of a table, with a text, a hint and a bar. ``part`` is the length of the bar from 0 to 1."""
 
     text: str
     hint: str = ""
@@ -79,27 +79,30 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Table with row names in its first column; ``name`` is its id, and ``caption`` the text above it."""
+    """A table with row names in the first column.
+
+    ``name`` is the id, and ``caption`` is the text above the table.
+    """
 
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     caption: str = ""
     label: str = ""
-    """Name of a table without a caption, for screen readers."""
+    """The name of a table without a caption, for screen readers."""
     css_class: str = ""
     is_broad: bool = False
     """Whether the table may be wider than the text."""
     folded: str = ""
-    """Line that unfolds the table; empty for a table that is always open."""
+    """The line that unfolds the table. An empty text means that the table is always unfolded."""
     more: int = 0
-    """Number of rows left out."""
+    """The number of omitted rows."""
     kind: ClassVar[str] = "table"
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Picture as SVG for wide and for narrow screens, below its caption."""
+    """A picture with a caption above, as SVG for wide screens and for narrow screens."""
 
     caption: str
     svgs: Sequence[str]
@@ -111,7 +114,7 @@ Block = Text | Heading | Facts | Notes | Table | Picture
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Part of a page below its heading; ``name`` is its id."""
+    """A part of a page with a heading. ``name`` is the id."""
 
     name: str
     heading: str
@@ -120,7 +123,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Page; sections without blocks are left out."""
+    """A page. Sections without blocks are omitted."""
 
     title: str
     heading: str
@@ -136,9 +139,9 @@ def picture(
     describe: Callable[[Format], str],
     moments: Callable[[Format], Moments | None] = lambda form: None,
 ) -> Picture:
-    """Return a picture of both widths; ``describe`` returns its text for screen readers.
+    """Return a picture for both widths. ``describe`` returns the text for screen readers.
 
-    ``moments`` returns the spans of time to point at, if there are any.
+    ``moments`` returns the time spans that a reader can point to.
     """
     return Picture(
         caption,
@@ -154,7 +157,7 @@ def picture(
 
 
 def page_html(page: Page) -> str:
-    """Return the text of an HTML file. Raises MissingDependencyError without jinja2."""
+    """Return an HTML file as text. Raises MissingDependencyError if jinja2 is missing."""
     shown = [section for section in page.sections if section.blocks]
     return _template().render(page=page, sections=shown, policy=POLICY, style=stylesheet())
 
@@ -172,7 +175,7 @@ def _template() -> Template:
 
 
 def _visible(value: Any) -> Any:
-    """Return text with control characters replaced; markup is unchanged."""
+    """Return a text with control characters replaced. Markup stays unchanged."""
     return value if hasattr(value, "__html__") else printable(str(value))
 
 
@@ -181,7 +184,7 @@ def _resource(name: str) -> str:
 
 
 def stylesheet() -> str:
-    """Return the CSS, with the colours of both themes first."""
+    """Return the CSS. The colours of both themes are first."""
     light = "".join(f"{colour.variable}:{colour.light};" for colour in COLOURS)
     dark = "".join(f"{colour.variable}:{colour.dark};" for colour in COLOURS)
     return (
@@ -193,7 +196,7 @@ def stylesheet() -> str:
 def file_forms(
     page: Callable[..., str], figure: Callable[..., Figure], title: Callable[..., str]
 ) -> dict[str, Callable[..., bytes]]:
-    """Return the functions that create a page's or a figure's file content, by suffix."""
+    """Return the functions that create the file content of a page or a figure, by file name suffix."""
 
     def html(*subject: Any) -> bytes:
         return page(*subject).encode()
@@ -212,7 +215,7 @@ _Form = TypeVar("_Form")
 
 
 def form_of(path: str, forms: Mapping[str, _Form]) -> _Form:
-    """Return the entry of ``forms`` for the suffix of ``path``. Raises OutputError for another suffix."""
+    """Return the entry of ``forms`` for the suffix of ``path``. Raises OutputError for an unknown suffix."""
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()

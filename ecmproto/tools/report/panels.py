@@ -1,6 +1,6 @@
-"""Base classes of panels: their size, their axes, and curves reduced to a figure's resolution.
+"""Base classes of panels: panel size, axes, and curves with a reduced number of points.
 
-The size of reduced curves does not depend on the capture.
+The size of a reduced curve does not depend on the capture.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TIME_NUMBERS = 8
-"""Maximum number of spans between the numbers at a time axis."""
+"""The maximum number of spans between the numbers of a time axis."""
 _TIME_NUMBER_PX = 46
-"""Width of a number at the time axis of narrow figures."""
+"""Width of a number on the time axis of narrow figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
-    """Time axis shared by all panels of a report."""
+    """The common time axis of all panels of a report."""
 
     span_ns: int
     scale: Scale
 
     @property
     def label(self) -> str:
-        """Name of the axis, with its unit."""
+        """The label of the axis, with its unit."""
         return f"time ({self.scale.unit})"
 
     def put_on(self, axes: Axes) -> None:
-        """Give ``axes`` the time axis, without the numbers."""
+        """Add the time axis to ``axes``, without the numbers."""
         from matplotlib.ticker import MaxNLocator
 
         axes.set_xlim(0, max(1, self.span_ns) / self.scale.factor)
@@ -57,7 +57,7 @@ class TimeAxis:
 
 
 def time_axis(runs: Sequence[Run]) -> TimeAxis:
-    """Return the axis for the longest of ``runs``."""
+    """Return the time axis for the longest run."""
     span_ns = int(greatest(run.duration_ns for run in runs))
     return TimeAxis(span_ns=span_ns, scale=time_scale(span_ns))
 
@@ -65,50 +65,50 @@ def time_axis(runs: Sequence[Run]) -> TimeAxis:
 BEYOND: dict[str, Any] = {
     "color": ALERT.light, "marker": "^", "markersize": 5, "markeredgewidth": 0, "linestyle": "none",
 }  # fmt: skip
-"""Look of the mark at the end of a scale for values beyond it."""
+"""The style of a marker at the end of a scale, which stands for values beyond the scale."""
 Shown = TypeVar("Shown")
-"""Type of the data that panels show: a run of a report, or the statistics of a capture."""
+"""The type of the displayed data: a run of a report, or the statistics of a capture."""
 
 
 class Panels(Generic[Shown]):
-    """Base class for panels of one kind, one per run, on comparable axes."""
+    """The base class for panels of one type on comparable axes. Each run has a panel."""
 
     axis_label = ""
-    """Label of the horizontal axis, with its unit; empty for time."""
+    """The label of the horizontal axis, with its unit. An empty text means that the axis is time."""
     height: float = 1.0
-    """Height of the axes, in heights of a form's panel."""
+    """Height of the axes, relative to the panel height of the format."""
     right_px: float = 12.0
-    """Width of the text right of the axes."""
+    """Width of the text to the right of the axes."""
     scale: Scale = Scale(factor=1, unit="")
-    """Scale of the vertical axis, if it is the same for all runs."""
+    """The scale of the vertical axis, if all runs have the same scale."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         self.runs = runs
-        """Runs with data for this kind."""
+        """Runs with data for this panel type."""
         self.time = time
         self.form = form
         self.left_px: float = float(form.left_px)
-        """Width of the text left of the axes."""
+        """Width of the text to the left of the axes."""
 
     @property
     def shown(self) -> bool:
-        """Whether there is data to show."""
+        """Whether there is data to draw."""
         return bool(self.runs)
 
     def unit(self, run: Shown) -> str:
-        """Return the unit of the vertical axis, with its prefix, or an empty text."""
+        """Return the unit of the vertical axis with its prefix, or an empty text."""
         return self.scale.unit
 
     def height_px(self, run: Shown) -> float:
-        """Return the height of the run's axes."""
+        """Return the height of the axes of a run."""
         return self.height * self.form.panel_px
 
     def title(self, run: Shown) -> str:
-        """Return the panel's title; empty for the run's own name."""
+        """Return the title of the panel. An empty text selects the name of the run."""
         return ""
 
     def readout(self, run: Shown) -> str:
-        """Return the figures above the panel."""
+        """Return the text with figures above the panel."""
         return ""
 
     def entries(self) -> list[LegendEntry]:
@@ -116,28 +116,28 @@ class Panels(Generic[Shown]):
         return []
 
     def draw(self, axes: Axes, run: Shown) -> None:
-        """Draw ``run`` on ``axes``."""
+        """Draw the panel of a run on ``axes``."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class PanelKind:
-    """Kind of panel: its heading, the function that creates its panels, and its texts."""
+    """A panel type: the heading, the texts, and the function that creates the panels."""
 
     heading: str
     panels: Callable[[Any, TimeAxis, Format], Panels[Any]]
     reading: str
-    """Explanation of the figure, below its heading."""
+    """The explanation below the heading."""
     absent: str = ""
-    """Text in place of the panel of a run without data."""
+    """The text that replaces the panel of a run without data."""
     comparing: str = ""
-    """Addition to the explanation if several runs are compared."""
+    """Text that is added to the explanation if the report compares several runs."""
 
 
 def value_axis(axes: Axes, minimum: float, maximum: float, form: Format, *, whole: bool = False) -> None:
-    """Set the vertical axis from ``minimum`` to ``maximum``, with a few numbers and a grid line at each.
+    """Set the range of the vertical axis, with a few numbers and a grid line at each number.
 
-    ``whole`` is for counts: only whole numbers are shown.
+    ``whole`` permits only whole numbers, for counts.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -150,14 +150,14 @@ def value_axis(axes: Axes, minimum: float, maximum: float, form: Format, *, whol
 
 
 def number_text(value: float, position: object = None) -> str:
-    """Return the number at a tick, with a true minus sign."""
+    """Return the number at a tick with a typographic minus sign."""
     return f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")
 
 
 def row_axis(axes: Axes, rows: Sequence[tuple[str, str]], form: Format) -> None:
-    """Set the vertical axis to one row for each label and total, the first on top.
+    """Set the vertical axis to rows. Each row has a label and a total, and the first row is at the top.
 
-    The texts are left and right of the axes; in narrow figures they are above the row.
+    The texts are to the left and right of the axes. In narrow figures, the texts are above the row.
     """
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks([])
@@ -171,7 +171,10 @@ def row_axis(axes: Axes, rows: Sequence[tuple[str, str]], form: Format) -> None:
 
 
 def _beside(axes: Axes, text: str, side: int, height: float, form: Format, colour: str) -> None:
-    """Write ``text`` at the left (0) or right (1) end of the axes: outside, or inside a narrow figure."""
+    """Write a text at the left (``side`` 0) or right (``side`` 1) end of the axes.
+
+    The text is outside the axes, or inside the axes in narrow figures.
+    """
     inside = form.narrow
     axes.annotate(
         text,
@@ -188,24 +191,24 @@ def _beside(axes: Axes, text: str, side: int, height: float, form: Format, colou
 
 
 BASE = 0.4
-"""Distance of a row's base line below its middle, in rows."""
+"""Distance from the middle of a row down to its baseline, in rows."""
 _TEXT_ABOVE = 0.25
 
 
 def row_reach(form: Format) -> float:
-    """Return the height of the highest mark of a row, in rows."""
+    """Return the maximum height of a mark in a row, in rows."""
     return 0.45 if form.narrow else 0.8
 
 
 _LABEL_SHARE = 0.32
 _NARROW_LABEL_SHARE = 0.6
-"""Maximum share of the width for the labels of rows."""
+"""The maximum share of the width that row labels use in narrow figures."""
 _TOTAL_PX = 74.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Row: a height from 0 to 1 for each bin of time, and the total as text."""
+    """A row, with a height from 0 to 1 for each time bin, and the total as text."""
 
     label: str
     total: str
@@ -214,7 +217,7 @@ class Row:
 
 
 class RowPanels(Panels[Shown]):
-    """Base class for panels made of the rows that :meth:`rows_of` returns."""
+    """The base class for panels with rows. Subclasses define :meth:`rows_of`."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
@@ -239,7 +242,7 @@ class RowPanels(Panels[Shown]):
         return self.form.row_px * len(self._rows[id(run)])
 
     def draw(self, axes: Axes, run: Shown) -> None:
-        """Draw the run's panel."""
+        """Draw the panel of a run."""
         rows = self._rows[id(run)]
         size = self.form.text_px - 1
         row_axis(axes, [(fitting(row.label, self._room_px, size), row.total) for row in rows], self.form)
@@ -247,12 +250,12 @@ class RowPanels(Panels[Shown]):
             self.draw_row(axes, index, row)
 
     def draw_row(self, axes: Axes, index: int, row: Row) -> None:
-        """Draw one row."""
+        """Draw a row."""
         raise NotImplementedError
 
 
 def draw_area(axes: Axes, index: int, row: Row, edges: Floats, form: Format) -> None:
-    """Draw the heights of a row as an area above its base line."""
+    """Draw the heights of a row as an area above the baseline of the row."""
     base = index + BASE
     axes.stairs(
         base - row_reach(form) * row.heights,
@@ -267,18 +270,20 @@ def draw_area(axes: Axes, index: int, row: Row, edges: Floats, form: Format) -> 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _MAX_DRAWABLE = 1e30
-"""Maximum drawable value; sums of greater ones overflow, so they are left out like NaN."""
+"""The maximum value that is drawn. Sums of greater values overflow, so greater values are omitted like
+NaN.
+"""
 
 
 def drawable(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the drawable numbers in ``values``."""
+    """Return a mask of the values that can be drawn."""
     with np.errstate(invalid="ignore"):
         small: NDArray[np.bool_] = np.abs(values) <= _MAX_DRAWABLE
     return small
 
 
 def highest(values: NDArray[Any]) -> float:
-    """Return the maximum drawable value; 0 without one."""
+    """Return the maximum of the values that can be drawn, or 0 if there is none."""
     return float(values.max(initial=0.0, where=drawable(values)))
 
 
@@ -287,7 +292,7 @@ def _starts(slots: int, max_slots: int) -> Integers:
 
 
 def coarse_edges(edges_ns: Integers, max_slots: int) -> Floats:
-    """Return the edges after neighbouring slots are joined into at most ``max_slots``."""
+    """Return the edges after merging neighbouring slots into at most ``max_slots`` slots."""
     slots = max(0, len(edges_ns) - 1)
     if not slots:
         return np.empty(0)
@@ -296,7 +301,7 @@ def coarse_edges(edges_ns: Integers, max_slots: int) -> Floats:
 
 
 def coarse_means(edges_ns: Integers, values: NDArray[Any], max_slots: int) -> Floats:
-    """Return the means over the joined slots, weighted by their lengths; NaN for slots without a number."""
+    """Return the means of merged slots, weighted by slot length. Slots without a number have NaN."""
     if not len(values):
         return np.empty(0)
     starts = _starts(len(values), max_slots)
@@ -310,7 +315,7 @@ def coarse_means(edges_ns: Integers, values: NDArray[Any], max_slots: int) -> Fl
 
 
 def coarse_peaks(values: NDArray[Any], max_slots: int) -> Floats:
-    """Return the maximum of each group of joined slots; NaN for groups without a number."""
+    """Return the maximum of each merged slot. Slots without a number have NaN."""
     if not len(values):
         return np.empty(0)
     floor = np.where(drawable(values), values, -np.inf)
@@ -320,19 +325,22 @@ def coarse_peaks(values: NDArray[Any], max_slots: int) -> Floats:
 
 
 def bin_of(time_ns: Integers, duration_ns: int, bins: int) -> Integers:
-    """Return the index of each time's bin among ``bins`` equal parts of the run, clipped to the run."""
+    """Return the bin index of each time.
+
+    The run has ``bins`` bins of equal length, and times are clipped to the run.
+    """
     position = time_ns.astype(np.float64) * (bins / max(1, duration_ns))
     return np.clip(position, 0, bins - 1).astype(np.int64)
 
 
 def bin_centres(duration_ns: int, bins: int) -> Floats:
-    """Return the middle of each of ``bins`` equal parts of the run, in ns."""
+    """Return the centre of each bin in ns. The run has ``bins`` bins of equal length."""
     centres: Floats = (np.arange(bins, dtype=np.float64) + 0.5) * (max(1, duration_ns) / bins)
     return centres
 
 
 def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> tuple[Floats, Floats]:
-    """Return the points, reduced to the minimum and maximum of each bin if there are many."""
+    """Return the points of a curve. Many points are reduced to the minimum and the maximum of each bin."""
     known = drawable(values)
     time, values = time_ns[known].astype(np.float64), values[known].astype(np.float64)
     if len(values) <= 2 * bins:
@@ -347,14 +355,14 @@ def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausedSpan:
-    """Span of time of one pause."""
+    """The time span of a pause."""
 
     start_ns: int
     end_ns: int
 
 
 def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> Floats:
-    """Return the share of each bin with at least one of ``pauses`` in force."""
+    """Return the share of each bin that is covered by at least one pause."""
     starts, ends = _merged(pauses)
     if not len(starts):
         return np.zeros(bins)
@@ -364,7 +372,7 @@ def paused_shares(pauses: Sequence[PausedSpan], duration_ns: int, bins: int) -> 
 
 
 def shares_of(edges_ns: Integers, stopped_ns: Floats, duration_ns: int, bins: int) -> Floats:
-    """Return the share of ``stopped_ns`` (per slot) in each of ``bins`` equal parts of the run."""
+    """Return the stopped share of each bin. ``stopped_ns`` contains the stopped time in each slot."""
     if not len(stopped_ns):
         return np.zeros(bins)
     until = np.concatenate(([0.0], np.cumsum(stopped_ns)))
@@ -378,7 +386,7 @@ def _shares(times: Floats, until: Floats, duration_ns: int, bins: int) -> Floats
 
 
 def _merged(pauses: Sequence[PausedSpan]) -> tuple[Floats, Floats]:
-    """Return the starts and ends of the pauses, with overlapping ones joined."""
+    """Return the starts and ends of the pauses after merging overlapping pauses."""
     stretches = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
     if not len(stretches):
         return np.empty(0), np.empty(0)

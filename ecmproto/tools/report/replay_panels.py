@@ -1,4 +1,4 @@
-"""Panels of replays: queue length, rates per flow, feedback, messages, drops and pauses."""
+"""Panels of replays: queue length, flow rates, feedback, messages, drops and pauses."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _RATE = "(bit/s)"
-"""End of the label of feedback that is a rate, in force until the next one."""
+"""The suffix of the feedback label if the feedback is a rate. A rate is valid until the next feedback."""
 _USUAL_FEEDBACK_PERCENT, _ABOVE_USUAL_FEEDBACK, _FAR_BEYOND_FEEDBACK = 95, 1.5, 1.5
-"""Percentile of the usual values at either end, the factor from it to the end of the scale, and the minimum
-factor from that end to the extreme value.
+"""The percentile of usual values, and the ratio of the end of the scale to this percentile. The third number
+is the minimum ratio of the extreme value to the end of the scale for which the scale is cut.
 """
 _DOTTED_BELOW = 160
-"""Number of points below which each has a dot at its tip."""
+"""The number of points below which each point has a dot."""
 
 
 class FeedbackPanels(Panels[Run]):
-    """Panels of the feedback; each run has its own scale, since mechanisms measure different quantities."""
+    """Panels of the feedback. Each run has its own scale, because mechanisms measure different quantities."""
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if drawable(run.feedback.value).any()], time, form)
@@ -85,7 +85,7 @@ class FeedbackPanels(Panels[Run]):
         return self._label(run)[1].unit
 
     def readout(self, run: Run) -> str:
-        """Return the run's figures in short."""
+        """Return a text with the main figures of the run."""
         return f"{self._label(run)[0]} · {counted(len(run.feedback.value), 'sample')}"
 
     def entries(self) -> list[LegendEntry]:
@@ -100,7 +100,7 @@ class FeedbackPanels(Panels[Run]):
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
-        """Draw the run's panel."""
+        """Draw the panel of a run."""
         scale = self._label(run)[1]
         low, high = (end / scale.factor for end in self._ends[id(run)])
         margin = 0.07 * (high - low) or 1.0
@@ -128,7 +128,7 @@ class FeedbackPanels(Panels[Run]):
     def _needles(
         self, axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], style: LineStyle
     ) -> None:
-        """Draw a line from 0 to each value, all in one path."""
+        """Draw a vertical line from 0 to each value. All lines are one path."""
         gap = np.full(len(time), np.nan)
         across = np.stack((time, time, gap), axis=1).ravel()
         upward = np.stack((np.zeros(len(time)), values, gap), axis=1).ravel()
@@ -137,7 +137,7 @@ class FeedbackPanels(Panels[Run]):
             axes.plot(time, values, **line_look(style, 1.2) | {"linestyle": "none", "markersize": 3})
 
     def _beyond(self, run: Run, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return a mask of the values beyond the scale."""
+        """Return a mask of the values outside the scale."""
         low, high = self._ends[id(run)]
         margin = 0.07 * (high - low)
         beyond: NDArray[np.bool_] = drawable(values) & ((values < low - margin) | (values > high + margin))
@@ -152,9 +152,10 @@ class FeedbackPanels(Panels[Run]):
 
 
 def _feedback_ends(run: Run) -> tuple[float, float]:
-    """Return the lower and the upper end of a run's feedback scale, which includes 0.
+    """Return the lower and upper ends of a run's feedback scale. The scale includes 0.
 
-    The scale covers nearly all values if the others are far beyond: a first overshoot would flatten the rest.
+    If a few values are far beyond the other values, the scale does not cover these few values. A large first
+    overshoot would otherwise flatten the curve.
     """
     values = run.feedback.value[drawable(run.feedback.value)]
     minimum, maximum = min(0.0, float(values.min())), max(0.0, float(values.max()))
@@ -176,18 +177,18 @@ _BUFFER: dict[str, Any] = {"color": ALERT.light, "linewidth": 1.6, "linestyle": 
 _PEAK_ALPHA = 0.28
 _MARGIN = 1.06
 _USUAL_QUEUE_PERCENT, _ABOVE_USUAL_QUEUE, _FAR_BEYOND_QUEUE = 96, 1.25, 2.0
-"""Percentile of the usual bins, the factor from it to the end of the scale, and the minimum factor from the
-usual height to a peak that is cut off, since such peaks would flatten the rest.
+"""The percentile of usual bins, and the ratio of the end of the scale to this percentile. The third number is
+the minimum ratio of the highest peak to this percentile for which the scale is cut.
 """
 _STEPS_BELOW = 60
-"""Number of bins below which they are drawn as steps instead of a line through their middles."""
+"""The number of bins below which the curve has steps instead of a line."""
 
 
 class QueuePanels(Panels[Run]):
-    """Panels of the queue, each on its own scale: queues differ by orders of magnitude.
+    """Panels of the queue. Each run has its own scale, because queue lengths differ by orders of magnitude.
 
-    The scale covers the usual queue length. The few bins beyond it, such as the first overshoot, are marked
-    at its upper end, and the readout contains their maximum.
+    The scale covers the usual queue lengths. A few longer queue lengths, such as the first overshoot, have a
+    mark at the upper end of the scale. The readout contains the maximum queue length.
     """
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
@@ -195,7 +196,7 @@ class QueuePanels(Panels[Run]):
         self._tops = {id(run): self._top_octets(run) for run in runs}
 
     def _top_octets(self, run: Run) -> float:
-        """Return the upper end of the run's axis."""
+        """Return the upper end of the run's vertical axis, in octets."""
         longest = greatest([_longest(run), float(run.set_point_octets or 0)]) or 1.0
         peaks = coarse_peaks(run.queue.peak_octets, self.form.bins)
         peaks = peaks[drawable(peaks)]
@@ -221,7 +222,7 @@ class QueuePanels(Panels[Run]):
         return self.form.panel_px if len(self.runs) > 1 else 1.7 * self.form.panel_px
 
     def readout(self, run: Run) -> str:
-        """Return the run's figures in short."""
+        """Return a text with the main figures of the run."""
         if not len(run.queue.mean_octets):
             return "nothing queued"
         mean, peak = (measured(run, f"queue_{which}_octets") for which in ("mean", "peak"))
@@ -252,7 +253,7 @@ class QueuePanels(Panels[Run]):
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
-        """Draw the run's panel."""
+        """Draw the panel of a run."""
         top, factor = self._tops[id(run)], self._scale(run).factor
         value_axis(axes, 0, _MARGIN * top / factor, self.form)
         self._draw_curves(axes, run)
@@ -296,13 +297,13 @@ _THEORY_DASHES = ((0, (6, 2, 1, 2)), (0, (2, 2)), (0, (9, 3)))
 
 
 def _theory_entries(runs: Sequence[Run], of: str) -> list[LegendEntry]:
-    """Return the legend of the models' curves, with each label once."""
+    """Return the legend of the model curves, without duplicates."""
     labels = dict.fromkeys(curve.label for run in runs for curve in run.theory if curve.of == of)
     return [line_entry(label, _theory_line(label, runs)) for label in labels]
 
 
 def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the look of a model's curves, equal in all panels."""
+    """Return the line style of a model's curves, which is the same in all panels."""
     labels = list(dict.fromkeys(curve.label for run in runs for curve in run.theory))
     dashes = _THEORY_DASHES[labels.index(label) % len(_THEORY_DASHES)]
     return {"color": INK.light, "linewidth": 1.3, "linestyle": dashes, "marker": ""}
@@ -311,7 +312,7 @@ def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
 def _draw_theory(
     axes: Axes, runs: Sequence[Run], curve: TheoryCurve, time: TimeAxis, factor: float, top: float
 ) -> None:
-    """Draw a model's curve, cut off at the upper end of the scale."""
+    """Draw the curve of a model, clipped to the upper end of the scale."""
     step = max(1, len(curve.value) // _THEORY_POINTS)
     across, upward = curve.time_ns[::step] / time.scale.factor, curve.value[::step]
     axes.plot(across, np.minimum(upward, top) / factor, **_theory_line(curve.label, runs))
@@ -321,7 +322,7 @@ _THEORY_POINTS = 600
 
 
 class PhasePanels(Panels[Run]):
-    """Panels of the queue minus its set point against the sent rate, all on the same scales."""
+    """Panels that plot the queue length minus the set point against the send rate, on common scales."""
 
     height: float = 1.7
 
@@ -337,7 +338,7 @@ class PhasePanels(Panels[Run]):
         self.axis_label: str = f"queue less its set point ({self._octets.unit})"
 
     def draw(self, axes: Axes, run: Run) -> None:
-        """Draw the run's panel."""
+        """Draw the panel of a run."""
         across = run.phase.offset_octets / self._octets.factor
         upward = run.phase.rate_bps / self.scale.factor
         max_points = self.form.bins * _PHASE_POINTS_PER_BIN
@@ -358,15 +359,15 @@ class PhasePanels(Panels[Run]):
 
 _PHASE_POINTS_PER_BIN = 4
 _PHASE_MARGIN, _MIN_PHASE = 0.1, 0.05
-"""Margin above and below the rates, and the minimum height of the axis, as shares of the rates."""
+"""The margin above and below the rates, and the minimum height of the axis, relative to the rates."""
 
 _MARKS = 7
-"""Number of markers per line along the whole axis."""
+"""The number of markers on a line along the whole axis."""
 _LIMIT_DOTS = (0, (1, 1.6))
 
 
 class RatePanels(Panels[Run]):
-    """Panels of rates on one scale; a flow has the same line style in each."""
+    """Panels of rates on a common scale. A flow has the same line style in all panels."""
 
     height: float = 1.15
 
@@ -384,7 +385,7 @@ class RatePanels(Panels[Run]):
         return entries + _theory_entries(self.runs, "rate")
 
     def draw(self, axes: Axes, run: Run) -> None:
-        """Draw the run's panel."""
+        """Draw the panel of a run."""
         value_axis(axes, 0, 1.06 * self._top_bps / self.scale.factor, self.form)
         for flow in run.flows:
             self._draw(axes, flow, self._curve(flow))
@@ -412,7 +413,10 @@ class RatePanels(Panels[Run]):
 
 
 class SentPanels(RatePanels):
-    """Panels of the sent rates with the reaction points' limits; one panel if all runs sent the same."""
+    """Panels of the send rates with the limits of the reaction points.
+
+    If all runs have the same send rates, a single panel is drawn.
+    """
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
@@ -421,7 +425,7 @@ class SentPanels(RatePanels):
             self.runs: Sequence[Run] = self.runs[:1]
 
     def title(self, run: Run) -> str:
-        """Return the panel's title."""
+        """Return the title of the panel."""
         return "All runs" if self._alike else ""
 
     def entries(self) -> list[LegendEntry]:
@@ -433,7 +437,7 @@ class SentPanels(RatePanels):
         return entries
 
     def draw(self, axes: Axes, run: Run) -> None:
-        """Draw the run's panel."""
+        """Draw the panel of a run."""
         super().draw(axes, run)
         for flow in run.flows:
             if flow.limit_bps is not None:
@@ -459,12 +463,15 @@ def _sent_alike(one: Run, other: Run) -> bool:
 
 _ROWS = 16
 _MIN_HEIGHT = 0.3
-"""Height of the weakest message, as a share of the strongest."""
+"""The height of the weakest message, relative to the strongest message."""
 _PAUSE = line_style(6).colour
 
 
 class MessagePanels(RowPanels[Run]):
-    """Raster of messages: a tick for each message to a flow, as high as the message is strong."""
+    """Panels with a tick for each message to a flow.
+
+    The height of the tick shows the strength of the message.
+    """
 
     def rows_of(self, run: Run) -> list[Row]:
         """Return the rows of a run."""
@@ -487,12 +494,12 @@ class MessagePanels(RowPanels[Run]):
         return rows
 
     def readout(self, run: Run) -> str:
-        """Return the run's figures in short."""
+        """Return a text with the main figures of the run."""
         totals = run.messages.totals
         return counted(len(run.messages.row) if totals is None else sum(totals), "message")
 
     def draw_row(self, axes: Axes, index: int, row: Row) -> None:
-        """Draw one row."""
+        """Draw a row."""
         marked = row.heights > 0
         centres = bin_centres(self.time.span_ns, len(row.heights))[marked] / self.time.scale.factor
         gap = np.full(len(centres), np.nan)
@@ -504,7 +511,10 @@ class MessagePanels(RowPanels[Run]):
 
 
 class LossPanels(RowPanels[Run]):
-    """Dropped frames and paused senders: a row for the drops, then one per paused sender."""
+    """Panels of dropped frames and paused senders.
+
+    The first row shows drops, and each paused sender has a row.
+    """
 
     def rows_of(self, run: Run) -> list[Row]:
         """Return the rows of a run."""
@@ -543,7 +553,7 @@ class LossPanels(RowPanels[Run]):
         return rows
 
     def readout(self, run: Run) -> str:
-        """Return the run's figures in short."""
+        """Return a text with the main figures of the run."""
         paused, summed = measured(run, "paused_ns"), measured(run, "paused_sum_ns")
         if not paused or summed is None:
             return ""
@@ -551,13 +561,13 @@ class LossPanels(RowPanels[Run]):
         return together if self.form.narrow else f"{together} · summed up {format_time(summed)}"
 
     def draw_row(self, axes: Axes, index: int, row: Row) -> None:
-        """Draw one row."""
+        """Draw a row."""
         edges = np.linspace(0, max(1, self.time.span_ns), len(row.heights) + 1) / self.time.scale.factor
         draw_area(axes, index, row, edges, self.form)
 
 
 def _grouped(labels: Sequence[str], weights: NDArray[Any]) -> list[tuple[str, list[int]]]:
-    """Return the rows to show: those with the greatest weight in order, and the others in one row."""
+    """Return the rows to draw: the rows with the greatest weights in order, and one row for all others."""
     present = np.flatnonzero(weights).tolist()
     if len(present) <= _ROWS:
         return [(labels[row], [row]) for row in present]

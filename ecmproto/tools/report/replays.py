@@ -1,4 +1,4 @@
-"""Reports of replays: results of `ecmproto.control.replay` converted to a report."""
+"""Reports of replays, which convert results of `ecmproto.control.replay`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from ecmproto.tools.report.run import (
 from ecmproto.units import format_octets, format_rate, format_time, quanta_to_ns
 
 _STRONGEST_UNITS = 5.0
-"""Saturation of QCN's and ECM's feedback by default: (1 + 2w) set points, with w = 2."""
+"""The default saturation of QCN and ECM feedback in set points: 1 + 2w for w = 2."""
 
 
 def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[str]) -> Report:
-    """Return the report of one capture's replays; ``titles`` are the mechanisms' names for readers."""
+    """Return the report of the replays of a capture. ``titles`` contains the mechanism names for readers."""
     names = ", ".join(outcome.summary.variant for outcome in outcomes)
     runs = tuple(_run(outcome, title) for outcome, title in zip(outcomes, titles, strict=True))
     window = [_window(outcomes[0].summary)] if outcomes and outcomes[0].summary.duration_ns else []
@@ -53,7 +53,7 @@ def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[st
 
 
 def _window(summary: ReplaySummary) -> str:
-    """Return a sentence about the time window of a report's figures."""
+    """Return a sentence about the time window for the figures of a report."""
     closed = (
         "" if summary.stations is None else " What still waits then is sent after it, and counts no more."
     )
@@ -212,7 +212,7 @@ def _messages(rows: NDArray[Any], outcome: Outcome) -> Messages:
 
 
 def _pauses(stations: StationsSummary) -> list[PauseCurve]:
-    """Return the stations' paused time, by priority."""
+    """Return the paused time of the stations by priority."""
     trace = stations.pauses
     return [
         PauseCurve(
@@ -225,7 +225,7 @@ def _pauses(stations: StationsSummary) -> list[PauseCurve]:
 
 
 def _port_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]:
-    """Return the pauses that an open loop's port requested, by its messages."""
+    """Return the pauses that the port of an open loop requested with its messages."""
     longest_ns = quanta_to_ns(0xFFFF, summary.rate_bps)
     running: dict[str, tuple[int, int]] = {}
     pauses: dict[str, list[PausedSpan]] = {}

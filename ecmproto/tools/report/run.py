@@ -1,8 +1,8 @@
-"""Data of a report: runs as plain values and arrays, and the comparison of their measures.
+"""Data of a report: runs as plain values and arrays, and a comparison of the runs.
 
-Times are ns from the first arrival of the replay. Curves are given in slots, already reduced to a page's
-resolution: a few hundred to a few thousand slots per run, independent of the capture's size. All data may be
-empty: a capture without frames makes a report as well.
+Times are in ns since the first arrival of the replay. Curves have a few hundred to a few thousand slots for
+each run, independent of the size of the capture. All data may be empty, because a report can also describe a
+capture without frames.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
 
 Unit = Literal["octets", "frames", "bit/s", "ns", "share", "index", "count"]
-"""Unit of a measure; "share" is a part of 1, "index" a number without a unit such as Jain's index."""
+"""The unit of a measure. A "share" is from 0 to 1. An "index" has no unit, such as Jain's index."""
 
 FLOWS_SHOWN = 16
-"""Maximum number of distinguishable flows per run; of more there are `quantiles`."""
+"""The maximum number of distinguishable flows in a run. More flows are shown as `quantiles`."""
 _QUANTILES = {
     "maximum": 1.0, "90th percentile": 0.9, "median": 0.5, "10th percentile": 0.1, "minimum": 0.0,
 }  # fmt: skip
@@ -38,10 +38,10 @@ def _integers() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """Figure of the table that compares runs; runs are matched by ``key``.
+    """A figure in the table that compares runs. Measures of different runs are matched by ``key``.
 
-    ``better`` is the better end, None if neither is. The opening sentences of a report use the keys in
-    ``words.summary``; other keys are in the table only.
+    ``better`` states whether low or high values are better. ``None`` means that neither is better. The
+    opening sentences of a report use the keys in ``words.summary``. Other keys are only in the table.
     """
 
     key: str
@@ -53,9 +53,9 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueueCurve:
-    """Queue length over time, in n slots: slot i lasts from ``edges_ns[i]`` to ``edges_ns[i + 1]``.
+    """The queue length over time, in n slots. Slot i is from ``edges_ns[i]`` to ``edges_ns[i + 1]``.
 
-    ``edges_ns`` has n + 1 entries (none for n = 0), the others n.
+    ``edges_ns`` has n + 1 entries, or no entries if n is 0. The other arrays have n entries.
     """
 
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
@@ -68,18 +68,18 @@ class QueueCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowCurves:
-    """Rates of one flow over time, means over slots as in :class:`QueueCurve`.
+    """The rates of a flow over time, as means over slots (see :class:`QueueCurve`).
 
-    ``limit_bps`` is the reaction point's current limit, NaN in slots without a limiter; None if the mechanism
-    has no limiters, as in an open loop.
+    ``limit_bps`` is the current limit of the reaction point, and NaN in slots without a limiter. ``None``
+    means that the mechanism has no limiters, as in an open loop.
     """
 
     label: str
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     sent_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """Rate that the flow sent towards the congestion point."""
+    """The send rate of the flow towards the congestion point."""
     delivered_bps: NDArray[np.float64] = field(default_factory=_floats)
-    """Rate of the flow's frames after the congestion point's port."""
+    """The rate of the flow after the port of the congestion point."""
     limit_bps: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
@@ -88,7 +88,10 @@ class FlowCurves:
 
 
 def quantiles(flows: Sequence[FlowCurves]) -> tuple[FlowCurves, ...]:
-    """Return the curves of flows with common slots; of more than FLOWS_SHOWN the quantiles of their rates."""
+    """Return the curves of flows with common slots.
+
+    More than FLOWS_SHOWN flows become quantiles of their rates.
+    """
     if len(flows) <= FLOWS_SHOWN:
         return tuple(flows)
     of_all = [
@@ -108,12 +111,12 @@ def quantiles(flows: Sequence[FlowCurves]) -> tuple[FlowCurves, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feedback:
-    """Feedback that the congestion point computed, one entry per sample, in arrays of equal length."""
+    """The feedback that the congestion point calculated. All arrays have one entry for each sample."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     value: NDArray[np.float64] = field(default_factory=_floats)
     priority: NDArray[np.int64] = field(default_factory=_integers)
-    """Priority 0 to 7; −1 for a congestion point that serves all priorities together."""
+    """The priority from 0 to 7. The value −1 means that the congestion point serves all priorities."""
 
     def __post_init__(self) -> None:
         _check_lengths(self.time_ns, self.value, self.priority)
@@ -121,10 +124,10 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Messages:
-    """Messages to flows: message i went to ``labels[row[i]]`` at ``time_ns[i]``.
+    """Messages to flows. Message i was sent to ``labels[row[i]]`` at ``time_ns[i]``.
 
-    ``strength``, if given, is a share of the strongest feedback possible: 0 for none (or for positive
-    feedback), 1 for the strongest.
+    ``strength`` is the strength of each message, relative to the strongest possible feedback. The value is 1
+    for the strongest feedback, and 0 for no feedback or positive feedback.
     """
 
     labels: tuple[str, ...] = ()
@@ -132,7 +135,7 @@ class Messages:
     row: NDArray[np.int64] = field(default_factory=_integers)
     strength: NDArray[np.float64] | None = None
     totals: tuple[int, ...] | None = None
-    """Number of messages per label, if the arrays contain only a part of them."""
+    """The number of messages for each label, if the arrays contain only a part of the messages."""
 
     def __post_init__(self) -> None:
         if self.totals is not None and len(self.totals) != len(self.labels):
@@ -144,7 +147,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drops:
-    """Dropped frames over time: one entry per drop, or sums over bins of time."""
+    """Dropped frames over time. An entry is a single drop, or the sum over a time bin."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     count: NDArray[np.int64] = field(default_factory=_integers)
@@ -155,10 +158,12 @@ class Drops:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PauseCurve:
-    """Share of each slot (as in :class:`QueueCurve`) in which PAUSE or PFC stopped ``label``."""
+    """The time in each slot during which PAUSE or PFC stopped ``label``. For slots, see
+    :class:`QueueCurve`.
+    """
 
     label: str
-    """Name of the paused traffic, as in "priority 3"."""
+    """The name of the paused traffic, such as "priority 3"."""
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     stopped_ns: NDArray[np.float64] = field(default_factory=_floats)
 
@@ -168,13 +173,16 @@ class PauseCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TheoryCurve:
-    """Prediction of a model for a run, drawn over its queue or its flows' rates: a value for each time."""
+    """A model's prediction for a run, with a value for each time.
+
+    The curve is drawn over the queue or the rates.
+    """
 
     label: str
     of: Literal["queue", "rate"]
     time_ns: NDArray[np.float64]
     value: NDArray[np.float64]
-    """Values in octets or bit/s."""
+    """The predicted values in octets or bit/s."""
 
     def __post_init__(self) -> None:
         _check_lengths(self.time_ns, self.value)
@@ -182,10 +190,10 @@ class TheoryCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhaseCurve:
-    """Path of a queue and its sent rate against each other, in order of time."""
+    """A curve of queue length against send rate, in order of time."""
 
     offset_octets: NDArray[np.float64] = field(default_factory=_floats)
-    """Queue minus its set point."""
+    """The queue length minus the set point."""
     rate_bps: NDArray[np.float64] = field(default_factory=_floats)
 
     def __post_init__(self) -> None:
@@ -194,33 +202,37 @@ class PhaseCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """One replay of the capture through one mechanism. Raises ValueError for arrays of unequal length."""
+    """A replay of the capture with one mechanism. Raises ValueError for arrays of unequal length."""
 
     name: str
-    """Name of the mechanism as on a command line: "qcn", "qcn over pfc"."""
+    """The name of the mechanism as on the command line, such as "qcn" or "qcn over pfc"."""
     title: str
-    """Title for readers: "QCN, closed loop"."""
+    """The title for readers, such as "QCN, closed loop"."""
     duration_ns: int
-    """Time from the first arrival to the end of the run: the length of the time axis."""
+    """The time from the first arrival to the end of the run, which is the length of the time axis."""
     measured_ns: tuple[int, int] | None = None
-    """Start and end of the time that figures are about, shaded in pictures; None for all of it."""
+    """The start and end of the measured time, which is shaded in pictures. ``None`` means the whole run."""
     variant: str = ""
-    """Name among runs of the same mechanism, "qcn:w=4"; empty for the mechanism's name."""
+    """The name that distinguishes runs of the same mechanism, such as "qcn:w=4". An empty text selects the
+    name of the mechanism.
+    """
     facts: tuple[tuple[str, str], ...] = ()
-    """Facts as (label, text): port rate, seed, loop, feedback delay and others."""
+    """Facts as pairs of label and text, such as the port rate, the seed, the loop and the feedback delay."""
     parameters: tuple[tuple[str, str, str], ...] = ()
-    """Parameters as (name, value as text, meaning)."""
+    """Parameters as tuples of name, value as text, and meaning."""
     measures: tuple[Measure, ...] = ()
     measured: str = ""
-    """The part of the run that the measures are about, in words; "" for all of it."""
+    """A description of the measured part of the run. An empty text means the whole run."""
     queue: QueueCurve = field(default_factory=QueueCurve)
     buffer_octets: int | None = None
     set_point_octets: int | None = None
     feedback: Feedback = field(default_factory=Feedback)
     feedback_label: str = "feedback"
-    """Name of the feedback, with its unit in parentheses: "Fb (octets)", "advertised rate (bit/s)"."""
+    """The name of the feedback, with its unit in parentheses, such as "Fb (octets)" or "advertised rate
+    (bit/s)".
+    """
     flows: tuple[FlowCurves, ...] = ()
-    """Flows, at most FLOWS_SHOWN, or the quantiles of more."""
+    """At most FLOWS_SHOWN flows, or quantiles if the run has more flows."""
     messages: Messages = field(default_factory=Messages)
     pauses: tuple[PauseCurve, ...] = ()
     drops: Drops = field(default_factory=Drops)
@@ -230,7 +242,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTable:
-    """Table of texts; the first column names its rows."""
+    """A table of texts. The first column contains the row names."""
 
     heading: str
     caption: str
@@ -240,20 +252,20 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Report:
-    """One capture replayed once or several times; runs are shown in their order."""
+    """One or several replays of a capture. The report shows the runs in order."""
 
     title: str
     capture: str
-    """Name of the capture as the user gave it."""
+    """The name of the capture as given by the user."""
     runs: tuple[Run, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences about the whole report: omissions, warnings, the command line."""
+    """Sentences about the whole report, such as omissions, warnings and the command line."""
     tables: tuple[ReportTable, ...] = ()
-    """Tables after the results: figures beside published ones."""
+    """Tables after the results, which compare figures with published figures."""
     kicker: str = "replay of a capture through congestion management"
-    """Kind of the report, above its title."""
+    """The type of the report, displayed above the title."""
     lead: str = ""
-    """Opening sentence; empty for one about the frames of a capture."""
+    """The opening sentence. An empty text selects a sentence about the frames of the capture."""
 
 
 def _check_slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:
@@ -268,34 +280,34 @@ def _check_lengths(*columns: NDArray[Any]) -> None:
 
 
 ABSENT = "–"
-"""Text for a value that is not a number."""
+"""The text for a value that is not a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Scale of an axis: values divided by ``factor`` are in ``unit``."""
+    """The scale of an axis. Values divided by ``factor`` have the unit ``unit``."""
 
     factor: float
     unit: str
 
 
 def octet_scale(greatest: float) -> Scale:
-    """Return the most readable scale for octets up to ``greatest``."""
+    """Return the most readable scale for octets from 0 to ``greatest``."""
     return _prefixed(greatest, "B")
 
 
 def rate_scale(greatest: float) -> Scale:
-    """Return the most readable scale for bit/s up to ``greatest``."""
+    """Return the most readable scale for bit/s from 0 to ``greatest``."""
     return _prefixed(greatest, "b/s")
 
 
 def frame_scale(greatest: float) -> Scale:
-    """Return the most readable scale for frames per second up to ``greatest``."""
+    """Return the most readable scale for frames per second from 0 to ``greatest``."""
     return _prefixed(greatest, "/s", _PREFIXES[1:])
 
 
 def time_scale(span_ns: float) -> Scale:
-    """Return the most readable scale for a time axis of ``span_ns``."""
+    """Return the most readable scale for a time axis with a length of ``span_ns``."""
     for least_ns, unit, factor in _TIME_UNITS:
         if span_ns >= least_ns:
             return Scale(factor=factor, unit=unit)
@@ -313,11 +325,11 @@ _TIME_UNITS = (
     (10**6, "ms", 10**6),
     (10**3, "µs", 10**3),
 )
-"""Minimum span for a unit, and the unit's length, both in ns: numbers at an axis have few digits."""
+"""Time units as minimum span in ns, name, and length in ns. The minimum span keeps the axis numbers short."""
 
 
 def labelled_scale(label: str, greatest: float) -> tuple[str, Scale]:
-    """Split ``label`` ("Fb (octets)") into its name and the scale for values up to ``greatest``."""
+    """Split a label such as "Fb (octets)" into the name and the scale for values up to ``greatest``."""
     match = _IN_PARENTHESES.fullmatch(label.strip())
     if match is None:
         return label.strip(), Scale(factor=1, unit="")
@@ -341,12 +353,12 @@ def _prefixed(greatest: float, unit: str, prefixes: Sequence[tuple[str, float]] 
 
 
 def measure_text(measure: Measure) -> str:
-    """Return a measure's value with its unit for readers; ``ABSENT`` if it is not a number."""
+    """Return the value of a measure with its unit as text, or ``ABSENT`` if the value is not a number."""
     return value_text(measure.value, measure.unit)
 
 
 def value_text(value: float, unit: Unit) -> str:
-    """Return ``value`` with its unit for readers; ``ABSENT`` if it is not a number."""
+    """Return ``value`` with its unit as text, or ``ABSENT`` if the value is not a number."""
     return _TEXTS[unit](value) if finite(value) else ABSENT
 
 
@@ -359,7 +371,7 @@ def finite(value: float) -> bool:
 
 
 def greatest(values: Iterable[float]) -> float:
-    """Return the maximum of the finite ``values``, at least 0."""
+    """Return the maximum of the finite values, or 0 if the maximum is negative or missing."""
     return max((value for value in values if finite(value)), default=0.0)
 
 
@@ -380,9 +392,12 @@ _TEXTS: dict[Unit, Callable[[float], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonCell:
-    """Value as text; whether it is the best of its row; its share of the row's maximum, 0 to 1.
+    """A value as text.
 
-    Equal texts are best together, unless they are more than half of the row: then no run is marked.
+    ``best`` marks the best value, and ``part`` is the value relative to the maximum of the row.
+
+    Several runs with the same best text are all marked. If these runs are more than half of the row, no run
+    is marked.
     """
 
     text: str
@@ -392,7 +407,7 @@ class ComparisonCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """One measure of every run; ``better`` as in Measure."""
+    """The values of a measure in all runs. ``better`` is the same as in `Measure`."""
 
     label: str
     better: str
@@ -400,10 +415,11 @@ class ComparisonRow:
 
 
 def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
-    """Return a row per measure, in the order in which the runs name them.
+    """Return a row for each measure, in the order of the measures in the runs.
 
-    The best values of a row are marked if another run is worse; a value that is not a number is never best.
-    A run without control controls nothing well, and indices of fairness of other flows do not compare.
+    The best values of a row are marked if another run has a worse value. A value that is not a number is
+    never the best value. Runs without congestion control are never marked. Fairness indices are not compared
+    if the runs have different flows.
     """
     by_run = [{measure.key: measure for measure in run.measures} for run in runs]
     keys = dict.fromkeys(key for measures in by_run for key in measures)
@@ -413,7 +429,10 @@ def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
 
 
 def measured(run: Run, key: str) -> float | int | None:
-    """Return the value of the run's measure ``key``; None if it is missing or not a number."""
+    """Return the value of a measure of the run.
+
+    The result is ``None`` if the value is missing or not a number.
+    """
     return next((m.value for m in run.measures if m.key == key and finite(m.value)), None)
 
 

@@ -1,10 +1,10 @@
-"""Sheet measured in px from its top left corner, for panels and texts.
+"""A sheet for panels and texts, with positions in px from the top left corner.
 
-The module also has the colours and markers, makes texts printable, and configures matplotlib so that its
-output is reproducible. It converts matplotlib's SVG to small elements in the page's own colours.
+This module also defines the colours and markers, makes texts printable, and configures matplotlib for
+reproducible output. The module converts the SVG of matplotlib to small elements with the colours of the page.
 
-The colours differ under each of the usual colour deficiencies and have contrast with their background. They
-never carry meaning alone: each of several lines has its own marker too.
+The colours can be distinguished with each of the common colour vision deficiencies, and have contrast with
+the background. Colour is never the only distinction: each line also has its own marker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colour:
-    """Role of a colour: the CSS variable for it on a page, and its light and dark value."""
+    """A colour role, with the CSS variable for a page, the light value and the dark value."""
 
     variable: str
     light: str
@@ -60,19 +60,19 @@ _LINES = (
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "8", "H", "|")
 
 COLOURS = (INK, MUTED, GRID, PAPER, QUEUE, ALERT, OTHERS, *_LINES)
-"""All roles; no two have the same light value, so that a picture's colours identify their roles."""
+"""All colour roles. The light values are unique, so a colour in a picture identifies its role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStyle:
-    """Style of one line among several."""
+    """The style of a line that distinguishes the line from other lines."""
 
     colour: Colour
     marker: str
 
 
 def line_style(position: int) -> LineStyle:
-    """Return the style of line number ``position``; the first sixteen differ from one another."""
+    """Return the style of line number ``position``. The first sixteen styles are unique."""
     return LineStyle(colour=_LINES[position % len(_LINES)], marker=_MARKERS[position % len(_MARKERS)])
 
 
@@ -80,7 +80,7 @@ _ELLIPSIS = "…"
 
 
 def shortened(text: str, max_length: int) -> str:
-    """Return ``text`` printable, and cut in its middle if it is longer than ``max_length`` characters."""
+    """Return a printable text. If the text exceeds ``max_length`` characters, the middle is removed."""
     text = printable(text).strip()
     if len(text) <= max_length:
         return text
@@ -89,12 +89,12 @@ def shortened(text: str, max_length: int) -> str:
 
 
 def width_em(text: str) -> float:
-    """Return the approximate width of ``text`` in a sans-serif typeface, in em."""
+    """Return the approximate width of a text in a sans-serif typeface, in em."""
     return sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.6 for character in text)
 
 
 _DPI = 72
-"""Resolution at which one point of matplotlib is one CSS px."""
+"""The resolution at which a matplotlib point is one CSS px."""
 _PNG_DPI = 144
 
 _LOOK = {
@@ -122,7 +122,7 @@ _LOOK = {
 
 
 def require_matplotlib() -> None:
-    """Raise MissingDependencyError unless matplotlib can be imported; the import takes about 0.5 s."""
+    """Import matplotlib, which takes about 0.5 s. Raises MissingDependencyError if matplotlib is missing."""
     try:
         import matplotlib.figure
         import matplotlib.style  # noqa: F401
@@ -133,19 +133,19 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width_px: float, height_px: float) -> Figure:
-    """Return an empty figure; create it and draw on it within :func:`drawn_svg` or :func:`drawn_png`."""
+    """Return an empty figure. Create and draw the figure within :func:`drawn_svg` or :func:`drawn_png`."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width_px / _DPI, height_px / _DPI), dpi=_DPI, facecolor=PAPER.light)
 
 
 def drawn_svg(draw: Callable[[], Figure]) -> bytes:
-    """Return the picture that ``draw`` creates as matplotlib's SVG, without a background."""
+    """Return the figure that ``draw`` creates as SVG of matplotlib, without a background."""
     return _drawn(draw, "svg", _DPI, {"Date": None, "Creator": None, "Format": None, "Type": None})
 
 
 def drawn_png(draw: Callable[[], Figure]) -> bytes:
-    """Return the picture that ``draw`` creates as PNG, with two pixels for each px of its layout."""
+    """Return the figure that ``draw`` creates as PNG, with two pixels for each px."""
     return _drawn(draw, "png", _PNG_DPI, {"Software": None})
 
 
@@ -170,21 +170,21 @@ def _look() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """Size of a figure: its width, its text and its number of bins of time."""
+    """The format of a figure: width, text size and number of time bins."""
 
     width_px: int
     text_px: float
     bins: int
     panel_px: int
-    """Height of a panel's axes."""
+    """Height of the axes of a panel."""
     row_px: int
-    """Height of a row of a raster."""
+    """Height of a row in a panel with rows."""
     left_px: int
-    """Width of the values of the vertical axis."""
+    """Width of the numbers of the vertical axis."""
 
     @property
     def narrow(self) -> bool:
-        """Whether the figure has less text, on more lines."""
+        """Whether the figure is narrow, with less text on more lines."""
         return self.width_px < 600
 
 
@@ -194,14 +194,14 @@ NARROW = Format(width_px=360, text_px=12, bins=130, panel_px=112, row_px=36, lef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegendEntry:
-    """Entry of a legend: a piece of line or area and its text."""
+    """An entry of a legend, with a sample of the line or area, and a text."""
 
     handle: Line2D | Patch
     text: str
 
 
 def line_look(style: LineStyle, width: float, size: float = 5) -> dict[str, Any]:
-    """Return matplotlib's arguments for a line of a style, with markers of ``size``."""
+    """Return the matplotlib arguments for a line with markers. ``size`` is the size of the markers."""
     return {
         "color": style.colour.light, "marker": style.marker, "markersize": size, "markeredgewidth": 0,
         "linewidth": width,
@@ -209,21 +209,21 @@ def line_look(style: LineStyle, width: float, size: float = 5) -> dict[str, Any]
 
 
 def line_entry(text: str, look: Mapping[str, Any]) -> LegendEntry:
-    """Return the entry of a line."""
+    """Return the legend entry of a line."""
     from matplotlib.lines import Line2D
 
     return LegendEntry(handle=Line2D((), (), **look), text=text)
 
 
 def area_entry(text: str, colour: Colour, alpha: float) -> LegendEntry:
-    """Return the entry of an area."""
+    """Return the legend entry of an area."""
     from matplotlib.patches import Patch
 
     return LegendEntry(handle=Patch(facecolor=colour.light, alpha=alpha, linewidth=0), text=text)
 
 
 class Sheet:
-    """Matplotlib figure with texts, legends and axes placed in px."""
+    """A matplotlib figure with texts, legends and axes at positions in px."""
 
     def __init__(self, form: Format, height_px: float, width_px: float | None = None) -> None:
         self.form = form
@@ -255,7 +255,10 @@ class Sheet:
         size_px: float | None = None,
         max_px: float | None = None,
     ) -> None:
-        """Write ``text`` with its base line at ``y_px``, cut in its middle to fit into ``max_px``."""
+        """Draw a text with its baseline at ``y_px``.
+
+        If the text is wider than ``max_px``, the middle is removed.
+        """
         size = size_px or self.form.text_px
         text = fitting(text, max_px, size) if max_px is not None else printable(text)
         self.figure.text(
@@ -271,7 +274,7 @@ class Sheet:
         )
 
     def legend(self, entries: Sequence[LegendEntry], left_px: float, top_px: float, right_px: float) -> None:
-        """Write ``entries`` in lines from ``left_px`` to ``right_px``."""
+        """Draw a legend in lines from ``left_px`` to ``right_px``."""
         size = self.form.text_px - 1
         x_px, y_px = left_px, top_px
         for entry in entries:
@@ -307,7 +310,7 @@ class Sheet:
 
 
 _MAX_MEASURED = 200
-"""Maximum number of characters of a line before it is measured."""
+"""The maximum number of characters of a line for width measurement."""
 _SWATCH_PX = 29
 _LEGEND_LINE_PX = 20
 _LEGEND_GAP_PX = 18
@@ -315,7 +318,7 @@ _LEGEND_BELOW_PX = 6
 
 
 def legend_px(entries: Sequence[LegendEntry], form: Format, left_px: float, right_px: float) -> float:
-    """Return the height of a legend set from ``left_px`` to ``right_px``."""
+    """Return the height of a legend in lines from ``left_px`` to ``right_px``."""
     x_px, lines = left_px, 1
     for entry in entries:
         width = _entry_px(entry, form.text_px - 1)
@@ -330,9 +333,9 @@ def _entry_px(entry: LegendEntry, size_px: float) -> float:
 
 
 def wrapped(text: str, max_px: float, size_px: float, lines: int) -> list[str]:
-    """Return ``text`` in at most ``lines`` lines of about ``max_px``, broken at spaces.
+    """Wrap a text at spaces into at most ``lines`` lines of about ``max_px``.
 
-    The last line is cut in its middle if the text is too long.
+    If the text is too long, the middle of the last line is removed.
     """
     words = printable(shortened(text, lines * _MAX_MEASURED)).split(" ")
     made = [""]
@@ -346,7 +349,9 @@ def wrapped(text: str, max_px: float, size_px: float, lines: int) -> list[str]:
 
 
 def fitting(text: str, max_px: float, size_px: float) -> str:
-    """Return ``text`` cut in its middle to a width of about ``max_px``."""
+    """Return a text with a width of at most about ``max_px``. If the text is too wide, the middle is
+    removed.
+    """
     text = shortened(text, _MAX_MEASURED)
     length = len(text)
     while length > 1 and width_em(shortened(text, length)) * size_px > max_px:
@@ -366,7 +371,10 @@ _VARIABLES = {colour.light: f"var({colour.variable})" for colour in COLOURS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """Equal spans of a time axis, each with a label: a line across the picture marks the one pointed at."""
+    """Equal spans of a time axis with labels.
+
+    The span under the pointer has a vertical line through the picture.
+    """
 
     left_px: float
     right_px: float
@@ -374,7 +382,10 @@ class Moments:
     labels: Sequence[str]
 
     def element(self) -> Element:
-        """Return them as invisible areas, which the page's style sheet shows."""
+        """Return an SVG element with an invisible area for each span.
+
+        The style sheet of the page shows the area.
+        """
         group = Element("g", {"class": "moments"})
         step = (self.right_px - self.left_px) / len(self.labels)
         for place, label in enumerate(self.labels):
@@ -390,10 +401,10 @@ class Moments:
 def page_svg(
     svg: bytes, *, name: str, description: str, css_class: str, moments: Moments | None = None
 ) -> str:
-    """Return ``svg`` as an element for an HTML page.
+    """Return an SVG picture as an element for an HTML page.
 
-    Its colours become the page's variables, its ids start with ``name`` to be unique on the page, and
-    ``description`` is its text for screen readers.
+    The colours become CSS variables of the page. The ids start with ``name``, so that the ids are unique on
+    the page. ``description`` is the text for screen readers.
     """
     root = _tidied(svg, prefix=f"{name}-", colours=_VARIABLES, typeface=False)
     root.attrib = {
@@ -408,7 +419,7 @@ def page_svg(
 
 
 def standalone_svg(svg: bytes, *, title: str) -> bytes:
-    """Return ``svg`` as a file with the title ``title`` and its own background."""
+    """Return an SVG picture as a file with a title and a background."""
     root = _tidied(svg, prefix="", colours={}, typeface=True)
     view = root.attrib["viewBox"]
     _, _, width, height = view.split()
@@ -455,7 +466,7 @@ def _drop(root: Element, tag: str) -> None:
 
 
 def _referenced(root: Element) -> list[str]:
-    """Return the referenced ids, in the order of their first reference."""
+    """Return the referenced ids in the order of the first references."""
     names: dict[str, None] = {}
     for element in root.iter():
         for key, value in element.attrib.items():
@@ -506,7 +517,7 @@ def _rounded(text: str, decimals: int) -> str:
 
 
 def _flatten(element: Element) -> None:
-    """Replace groups without attributes by their children, and remove empty groups."""
+    """Replace groups without attributes with their children, and remove empty groups."""
     children: list[Element] = []
     for child in list(element):
         _flatten(child)

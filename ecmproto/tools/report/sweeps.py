@@ -1,4 +1,4 @@
-"""Heat maps of sweeps: a grid for each figure, with a cell for each combination of two keys' values."""
+"""Heat maps of sweeps: a grid for each figure, with a cell for each combination of the values of two keys."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _MIN_ALPHA, _MAX_ALPHA = 0.08, 0.6
 def heat_maps(
     title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str], path: str
 ) -> bytes:
-    """Return a heat map for each figure, with the median over seeds in each cell, as PNG or SVG by ``path``.
+    """Return a heat map for each figure as PNG or SVG, as selected by the suffix of ``path``.
 
-    The first key goes down, the second, if any, across. Raises ParameterError for more than two keys, and for
-    too many values across; OutputError for a name that ends in neither .png nor .svg.
+    Each cell contains the median over the seeds. The first key selects the row, and the optional second key
+    selects the column. Raises ParameterError for more than two keys or too many columns. Raises OutputError
+    if ``path`` ends in neither .png nor .svg.
     """
     if not 1 <= len(axes) <= 2:
         raise ParameterError(name="figure", needed="a sweep of one or two keys", got=str(len(axes)))
@@ -58,7 +59,7 @@ def _drawn(title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Seque
 
 
 def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis], figure: str) -> None:
-    """Draw one figure's grid: the darker a cell, the greater its value."""
+    """Draw the grid of a figure. Darker cells have greater values."""
     from matplotlib.patches import Rectangle
 
     down, across = axes[0], axes[1] if len(axes) > 1 else Axis(path="", values=("",))
