@@ -6,7 +6,8 @@ works for frames truncated by a snap length and for first fragments. An invarian
 recomputed only if it was correct before. The checksum is updated even if the TCP header is truncated after
 the checksum. If the checksum itself is truncated, the frame is counted.
 
-`put_right` computes all lengths and checksums of a frame, if the required octets were captured.
+`put_lengths_right` and `put_checksums_right` compute all lengths and checksums of a frame, if the required
+octets were captured.
 """
 
 from __future__ import annotations
