@@ -58,7 +58,7 @@ class Message:
     """1 for a sent message; 0 for a SILENT sample, and if the source of the frame may not be answered."""
     time_ns: int
     cause: int
-    """Caller's number of the sampled or delivered frame; NO_CAUSE without a frame."""
+    """Caller's number of the sampled or delivered frame, or NO_CAUSE if the event has no frame."""
     station: int
     """Receiving station; EVERY_STATION means all stations that send to the port."""
     flow: int
@@ -146,7 +146,7 @@ class Posted:
 
     count: int
     cause: int
-    """Caller's number of the current frame; NO_CAUSE without a frame."""
+    """Caller's number of the current frame, or NO_CAUSE if the event has no frame."""
 
 
 class Outbox(Struct):

@@ -1,1 +1,1 @@
-"""Enhanced BCN, backward congestion notification (S004)."""
+"""Enhanced BCN (Backward Congestion Notification, S004)."""

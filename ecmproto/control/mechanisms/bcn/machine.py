@@ -66,7 +66,7 @@ class BCNMachine(AIMDMachine):
         return layer.capacity > 0 or not self._rp.capacity_scaling
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion points or the reaction points."""
+        """Return the counters of ``machine``, either congestion points or reaction points."""
         if not isinstance(machine, BCNPoints):
             return super().counters(machine)
         return total(

@@ -288,7 +288,7 @@ class DBPMachine(AnsweredMachine):
         return new_destinations(self._edge, context, generator)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point, the sources or the destinations."""
+        """Return the counters of ``machine``: a congestion point, sources or destinations."""
         if isinstance(machine, DBPReceivers):
             return total(machine.destination, "reports", "unheard_frames")
         return super().counters(machine)

@@ -94,7 +94,7 @@ class DCQCNMachine(MarkingMachine):
         }
 
     def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
-        """Return reaction points before their first CNP."""
+        """Return reaction points before the first CNP."""
         return new_stations(self._rp, context)
 
     def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
@@ -137,7 +137,7 @@ class DCQCNMachine(MarkingMachine):
         return None
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point, the stations or the notification points."""
+        """Return the counters of ``machine``: a congestion point, stations or notification points."""
         if isinstance(machine, DCQCNReceivers):
             return receiver_counters(machine)
         if isinstance(machine, DCQCNStations):

@@ -63,7 +63,7 @@ class ECMMachine(AIMDMachine):
         return {"tagged": int(tag is not None)}
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion points or the reaction points."""
+        """Return the counters of ``machine``, either congestion points or reaction points."""
         if not isinstance(machine, ECMPoints):
             return super().counters(machine)
         return total(

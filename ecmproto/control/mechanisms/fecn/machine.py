@@ -178,7 +178,7 @@ class FECNMachine(AnsweredMachine):
         return parsed._replace(about=parsed.about._replace(among=flows))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point, the sources or the receivers."""
+        """Return the counters of ``machine``: a congestion point, sources or receivers."""
         if isinstance(machine, FECNReceivers):
             return total(machine.edge, "stripped", "returns")
         return super().counters(machine)

@@ -103,13 +103,13 @@ class HPCCMachine(Machine):
         return HPCCReceivers(new_record(HPCCReceiverCounts))
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return a remark if no frame got a record."""
+        """Return a remark if no frame has a record."""
         if not isinstance(point, HPCCPort) or point.state.records:
             return ()
         return ("HPCC added no record: only tagged frames of closed loops (--rp hpcc) get them",)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point, the stations or the destinations."""
+        """Return the counters of ``machine``: a congestion point, stations or destinations."""
         if isinstance(machine, HPCCPort):
             return total(machine.state, "records", "full_stacks")
         if isinstance(machine, HPCCStations):

@@ -1,4 +1,4 @@
-"""Parameters of HPCC's reaction point; ports and destinations have none."""
+"""Parameters of HPCC's reaction point; ports and destinations have no parameters."""
 
 from __future__ import annotations
 

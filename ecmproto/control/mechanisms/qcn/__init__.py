@@ -1,1 +1,1 @@
-"""QCN (S001, 802.1Q clauses 30-33)."""
+"""QCN (Quantized Congestion Notification; S001, 802.1Q clauses 30-33)."""
