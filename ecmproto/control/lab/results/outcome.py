@@ -83,8 +83,9 @@ class FigureRow:
         return not self.judged or sum(self.inside) >= PASSING * len(self.inside)
 
     def outside_by(self, value: float) -> float:
-        """Return how far a value is outside the band, as a fraction of the exceeded limit; a negative value
-        is below the band.
+        """Return the distance of a value from the band, as a fraction of the exceeded limit.
+
+        The distance is 0 inside the band, and negative below the band.
         """
         band = self.band
         if band is None:

@@ -1,1 +1,1 @@
-"""Scenarios: definitions of experiments in TOML, by one line, and by expressions."""
+"""Scenarios: experiments defined in TOML, topologies by one line, and figures by expressions."""

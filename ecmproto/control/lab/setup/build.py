@@ -1,4 +1,4 @@
-"""Experiments from the tables of a scenario (`ecmproto.control.lab.setup.keys`)."""
+"""Builder of experiments from the tables of a scenario (`ecmproto.control.lab.setup.keys`)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ MOST_FLOWS = 100_000
 
 
 def build(document: Document) -> Experiment:
-    """Return the experiment of a document; SpecError with the path of the wrong value."""
+    """Return the experiment of a document.
+
+    Raises SpecError with the path of the wrong value.
+    """
     head = values_of(document.scenario, "scenario", "scenario")
     network = _network(document, head)
     flows = _flows(document, network)
@@ -105,12 +108,15 @@ def build(document: Document) -> Experiment:
 
 
 def network_of(document: Document) -> Network:
-    """Return the network of a document; SpecError as for `build`."""
+    """Return the network of a document.
+
+    Raises SpecError with the path of the wrong value.
+    """
     return _network(document, values_of(document.scenario, "scenario", "scenario"))
 
 
 def _network(document: Document, head: Mapping[str, Any]) -> Network:
-    """Return the network of the topology line, with the changes and additions of tables."""
+    """Return the network of the topology line, with the changes and additions of the tables."""
     line = head["topology"]
     base = parse_topology(line, "topology").network() if line else Network(hosts=(), switches=(), links=())
     hosts = {host.name: host for host in base.hosts}
@@ -149,7 +155,7 @@ def _network(document: Document, head: Mapping[str, Any]) -> Network:
 
 
 def _nodes(patterns: Sequence[str], known: Mapping[str, Any], where: str) -> list[str]:
-    """Return the nodes that patterns name: ranges, patterns of known ones, or new names."""
+    """Return the nodes that match the patterns; a pattern is a range, a wildcard pattern, or a new name."""
     names: dict[str, None] = {}
     for pattern in patterns:
         if "*" in pattern or "?" in pattern:
@@ -184,7 +190,7 @@ def _host(name: str, known: Host | None, table: Table, values: Mapping[str, Any]
 
 
 def _adapter(known: Adapter | None, table: Table, values: Mapping[str, Any], where: str) -> Adapter:
-    """Return an egress adapter; values missing in a table stay as they were."""
+    """Return an egress adapter; a value missing in the table keeps its previous value."""
     changes: dict[str, Any] = {}
     if "adapter.rate" in table:
         rate = values["adapter.rate"]
@@ -254,7 +260,7 @@ def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, 
 def _add_links(
     links: dict[tuple[str, str], Link], table: Table, where: str, nodes: Mapping[str, Host | Switch]
 ) -> None:
-    """Change or add the links of a table."""
+    """Change the links of a table, or add missing links."""
     values = values_of(table, "link", where)
     a_names, b_names = (_ends(values[end], nodes, f"{where}.{end}") for end in ("a", "b"))
     if len(links) + len(a_names) * len(b_names) > 10 * MOST_HOSTS:
@@ -279,7 +285,7 @@ def _ends(patterns: Sequence[str], nodes: Mapping[str, Host | Switch], where: st
 
 
 def _turned(link: Link) -> Link:
-    """Return the link seen from its other end."""
+    """Return the link with its two ends exchanged."""
     back_bps = link.rate_bps if link.rate_back_bps is None else link.rate_back_bps
     back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
     same = back_bps == link.rate_bps and not (link.rate_changes or link.rate_changes_back)
@@ -334,7 +340,10 @@ def _spans(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
 
 
 def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
-    """Return the flows of all tables; SpecError for duplicate names, and for unreachable hosts."""
+    """Return the flows of all tables.
+
+    Raises SpecError for duplicate names and for unreachable hosts.
+    """
     if not document.flow:
         raise SpecError(where="flow", needed="at least one table [[flow]]", got="none")
     hosts = [host.name for host in network.hosts]
@@ -360,7 +369,7 @@ def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
 
 
 def _pieces(network: Network) -> dict[str, str]:
-    """Return for each node a representative of all nodes reachable from it."""
+    """Return, for each node, a representative of all nodes that can reach this node."""
     parent = {node: node for node in [*(h.name for h in network.hosts), *(s.name for s in network.switches)]}
 
     def top(node: str) -> str:
@@ -460,7 +469,7 @@ _MOST_BURSTS = 1_000_000
 def _listed(
     path: str, where: str, pairs: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """Return the bursts in a file of flows between ``pairs``, by source and destination."""
+    """Return the bursts in a file of flows, by source and destination; only flows between ``pairs`` count."""
     result: dict[tuple[str, str], list[tuple[int, int]]] = {}
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -495,7 +504,7 @@ def _tcp(values: Mapping[str, Any], where: str) -> TCP:
 
 
 def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the source and the destination of each flow of a table."""
+    """Return the source and the destination for each flow of a table."""
     sources = _hosts(values["from"], hosts, f"{where}.from")
     everywhere = values["to"] in (("all others",), ("all",))
     destinations = list(hosts) if everywhere else _hosts(values["to"], hosts, f"{where}.to")
@@ -525,7 +534,7 @@ def _hosts(patterns: Sequence[str], hosts: Sequence[str], where: str) -> list[st
 
 
 def _names(name: str | None, pairs: Sequence[tuple[str, str]], where: str) -> list[str]:
-    """Return the names of a table's flows."""
+    """Return the names of the flows of a table."""
     if not name:
         return [f"{source}>{destination}" for source, destination in pairs]
     names = _range(name, f"{where}.name")
@@ -553,7 +562,10 @@ _MAX_SIZES_CHARACTERS = 1 << 20
 
 
 def _file(name: str, where: str, document: Document) -> str:
-    """Return the path of a file that a scenario names; SpecError for one outside the folder."""
+    """Return the path of a file that a scenario names.
+
+    Raises SpecError for a file outside the scenario's folder.
+    """
     if document.outside:
         return name if "://" in name else os.path.join(document.folder, name)
     hint = "--outside allows other files, and URLs"
@@ -566,7 +578,7 @@ def _file(name: str, where: str, document: Document) -> str:
 
 
 def _sizes_file(path: str, where: str) -> str:
-    """Return the text of a file of sizes and shares."""
+    """Return the text of a file with sizes and shares."""
     try:
         with open(path, encoding="utf-8") as file:
             content = file.read(_MAX_SIZES_CHARACTERS + 1)
@@ -579,7 +591,9 @@ def _sizes_file(path: str, where: str) -> str:
 
 
 def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float], ...]:
-    """Return a distribution: one of the package's, a file of octets and shares, or pairs."""
+    """Return a flow-size distribution: a distribution of this package, a file of octets and shares, or
+    pairs.
+    """
     if NAME.fullmatch(text):
         check_known(text, size_distributions(), "a distribution of flow sizes", where)
         content = (resources.files("ecmproto.control.lab") / "sizes" / f"{text}.csv").read_text()
@@ -620,7 +634,10 @@ def _bursts(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
 
 
 def mechanism_of(document: Document) -> Mechanism:
-    """Return the mechanism of a document; SpecError for an unknown one."""
+    """Return the mechanism of a document.
+
+    Raises SpecError for an unknown mechanism.
+    """
     name = values_of(_only(document.control, "control"), "control", "control")["mechanism"]
     return _mechanism(name, "control.mechanism")
 
@@ -634,12 +651,12 @@ def _mechanism(name: str, where: str) -> Mechanism:
 
 
 def _only(table: Table, section: str) -> Table:
-    """Return a table without its parameters of mechanisms."""
+    """Return a table without mechanism parameters."""
     return {key: value for key, value in table.items() if key in SECTIONS[section]}
 
 
 def parameters_of(table: Table) -> Table:
-    """Return the parameters of mechanisms in a table."""
+    """Return the mechanism parameters in a table."""
     return {key: value for key, value in table.items() if key.partition(".")[0] in ROLES and "." in key}
 
 
@@ -647,11 +664,11 @@ _MESSAGE_PRIORITIES = {
     "message_priority", "keep_priority", "cnm_priority", "report_priority", "cnp_priority", "reply_priority",
     "return_priority",
 }  # fmt: skip
-"""Parameters of message frames that do not apply: messages queue in ``control.message_priority``."""
+"""Ignored parameters of message frames; messages use the priority ``control.message_priority`` instead."""
 
 
 def described(mechanism: Mechanism) -> dict[str, Parameter]:
-    """Return the parameters of a mechanism that apply in the laboratory by their paths, ``rp.ru``."""
+    """Return the parameters of a mechanism that apply in the laboratory, by path, such as ``rp.ru``."""
     return {
         f"{role.value}.{parameter.name}": parameter
         for role, part in mechanism.roles.items()
@@ -665,13 +682,18 @@ def acting(part: type[Parameters] | Parameters) -> list[Parameter]:
 
 
 def priority_hint(key: str) -> str:
-    """Return the hint for a priority that only message frames have; empty for other parameters."""
+    """Return the hint for a parameter that sets the priority of message frames; empty for other
+    parameters.
+    """
     known = key.rpartition(".")[2] in _MESSAGE_PRIORITIES
     return "messages in band use control.message_priority" if known else ""
 
 
 def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str, ...]:
-    """Return assignments, ``rp.ru=4Mb/s``, of a table of parameters; SpecError for wrong ones."""
+    """Return the assignments in a table of parameters, such as ``rp.ru=4Mb/s``.
+
+    Raises SpecError for an invalid parameter or value.
+    """
     known = described(mechanism)
     attributes = {f"{path.partition('.')[0]}.{each.attribute}": path for path, each in known.items()}
     assignments = []
@@ -700,7 +722,7 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
 
 
 def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
-    """Raise SpecError if a congestion point's w differs from the senders' and is not used."""
+    """Raise SpecError if a congestion point's w differs from the senders' w and has no effect."""
     point, sender = parsed.get(Role.CONGESTION_POINT), parsed.get(Role.REACTION_POINT)
     # Only E²CM has congestion points that send increases without weighing Qdelta.
     weight = getattr(point, "weight", None) if getattr(point, "increase_signals", False) else None
@@ -710,7 +732,9 @@ def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
 
 
 def _in_octets(text: str, where: str) -> str:
-    """Return a size given in frames as octets; other texts unchanged, for the mechanism to check."""
+    """Return a size in frames as octets; other text is returned unchanged, and the mechanism checks this
+    text.
+    """
     if not text.strip().endswith(("frame", "frames")):
         return text
     return OCTETS.show(read_value(OCTETS, text, where)).replace(" ", "")
@@ -738,7 +762,7 @@ def _control(document: Document, mechanism: Mechanism, network: Network) -> Cont
 
 
 def ports_of(network: Network) -> list[str]:
-    """Return the names of all ports, ``node>peer`` and ``host>adapter``."""
+    """Return the names of all ports, such as ``node>peer`` and ``host>adapter``."""
     links = [port for link in network.links for port in (f"{link.a}>{link.b}", f"{link.b}>{link.a}")]
     return links + [f"{host.name}>adapter" for host in network.hosts if host.adapter]
 
@@ -770,7 +794,10 @@ def _measure(document: Document, duration_ns: int, network: Network) -> Measure:
 def bands_of(
     tables: Sequence[Table], where: str, experiment: Experiment, runs: Collection[str]
 ) -> tuple[Band, ...]:
-    """Return the bands of tables; SpecError for figures that this experiment does not have."""
+    """Return the bands in tables.
+
+    Raises SpecError for figures that the experiment does not have.
+    """
     bands = []
     for number, table in enumerate(tables):
         path = f"{where}[{number}]"
@@ -795,7 +822,10 @@ def bands_of(
 def published_of(
     tables: Sequence[Table], where: str, experiment: Experiment, runs: Collection[str]
 ) -> tuple[Published, ...]:
-    """Return the published figures of tables; SpecError as for `bands_of`."""
+    """Return the published figures in tables.
+
+    Raises SpecError for figures that the experiment does not have.
+    """
     result = []
     for number, table in enumerate(tables):
         path = f"{where}[{number}]"
@@ -806,7 +836,7 @@ def published_of(
 
 
 def _checked_figure(text: str, where: str, experiment: Experiment, runs: Collection[str]) -> Dimension:
-    """Return the unit of a figure, whose flows, ports and other runs exist."""
+    """Return the unit of a figure after a check that its flows, ports and other runs exist."""
     try:
         figure = parse_figure(text)
         check_borders(figure.times_ns, experiment.measure.window_ns, experiment.duration_ns)

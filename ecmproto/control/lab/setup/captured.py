@@ -1,7 +1,7 @@
-"""Captures as traffic: their frames by flow, and the network of one port to replay them in.
+"""Captures as traffic: frames by flow, and a network with one port for their replay.
 
-A capture is read as for `replay`: frames that occupy no queue (PAUSE, PFC) are left out, lengths are without
-FCS, times count from the first frame, and the mechanism distinguishes stations and flows.
+A capture is read as for `replay`. Frames that occupy no queue (PAUSE, PFC) are ignored. Lengths are without
+FCS, and times count from the first frame. The mechanism distinguishes stations and flows.
 """
 
 from __future__ import annotations
@@ -26,29 +26,31 @@ if TYPE_CHECKING:
     from ecmproto.frames.batch.flows import FlowTable
 
 MAX_SOURCES = 1024
-"""The maximum number of source addresses, which become hosts."""
+"""Maximum number of source addresses; each source address becomes a host."""
 MOST_FRAMES = 1 << 24
-"""The maximum number of frames of a capture, at 40 bytes of memory each."""
+"""Maximum number of frames in a capture; each frame needs 40 bytes of memory."""
 MOST_FLOWS = 256
-"""The maximum number of flows that a host distinguishes."""
+"""Maximum number of flows that a host distinguishes."""
 _MIN_OCTETS, _MAX_OCTETS = 60, 0xFFFF
 _CP_MAC = bytes([2, 0, 0, 0, 0xCC, 1])
 _NAMES = re.compile(r".+\.(pcap|pcapng|cap|ntar)(\.gz|\.zst)?", re.IGNORECASE)
 
 
 class CapturedFrames(NamedTuple):
-    """A flow's frames of a capture, in order of time."""
+    """Frames of a capture that belong to one flow, in time order."""
 
     time_ns: NDArray[np.int64]
     octets: NDArray[np.int64]
-    """Lengths without FCS, padded to the minimum of an Ethernet frame."""
+    """Frame lengths without FCS, padded to the minimum length of an Ethernet frame."""
     priority: NDArray[np.int64]
     flow: NDArray[np.int64]
-    """The flow of each frame among its host's, numbered from 0 on."""
+    """Number of each frame's flow, counted from 0 for each host."""
 
 
 class _Columns(NamedTuple):
-    """The columns of a whole capture; ``source`` is the address as a number, ``flow`` unique in it."""
+    """Columns of a whole capture; ``source`` is the address as a number, and ``flow`` is unique within a
+    source.
+    """
 
     time_ns: NDArray[np.int64]
     octets: NDArray[np.int64]
@@ -58,15 +60,15 @@ class _Columns(NamedTuple):
 
 
 def is_capture(name: str) -> bool:
-    """Return whether a file name is a capture's."""
+    """Return whether a file name is the name of a capture."""
     return bool(_NAMES.fullmatch(name))
 
 
 def captured_frames(flows: Sequence[Flow], machine: Machine | None = None) -> dict[int, CapturedFrames]:
     """Return the frames of the capture ``flows``, by index; each file is read once.
 
-    Without a ``machine`` flows are distinguished by addresses. CaptureError for an unreadable file, SpecError
-    for an invalid address.
+    Without ``machine``, addresses distinguish the flows. Raises CaptureError for an unreadable file, and
+    SpecError for an invalid address.
     """
     from ecmproto.wire.formats.text import mac_of
 
@@ -96,7 +98,7 @@ def _machine(machine: Machine | None) -> Machine:
 def _engine_batches(
     path: str, outer: bool, machine: Machine, notes: list[str]
 ) -> Iterator[tuple[EngineBatch, FlowTable]]:
-    """Yield the batches of a capture for the engine; what is unusual is appended to ``notes``."""
+    """Yield the batches of a capture for the engine; remarks on unusual frames are appended to ``notes``."""
     from ecmproto.control.engine.arrivals import Intake, check_ethernet, flow_table
     from ecmproto.frames.batch.inner import InnerReader, open_innermost
     from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -161,12 +163,13 @@ def _frames_of(columns: _Columns, source: int | None) -> CapturedFrames:
 
 
 def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", outer: bool = False) -> Document:
-    """Return the scenario of one port to which all sources of a capture send, as in ``replay``.
+    """Return a scenario with one port to which all sources of a capture send, as in ``replay``.
 
-    Each source address is a host, whose frames reach the port at their captured times, unless its reaction
-    point delays them; messages take 10 µs. ``outer`` offers frames in their wrappers. ``rate`` may
-    have changes, as ``10G,1G@10ms``. SpecError for a capture without frames, or of too many sources. Frames
-    more than eleven days after the first are beyond its end.
+    Each source address becomes a host. Frames reach the port at their captured times, unless a reaction point
+    delays the frames. Messages take 10 µs. ``outer`` offers frames with their outer headers. ``rate`` may
+    include changes, such as ``10G,1G@10ms``. Frames more than eleven days after the first frame are ignored.
+
+    Raises SpecError for a capture without frames, or with too many sources.
     """
     served = _checked("rate", rate, parse_port_rate)
     _checked("buffer", buffer, parse_buffer)
@@ -230,7 +233,9 @@ def _flows(path: str, outer: bool, sources: Iterable[int], sink: str) -> Iterato
 
 
 def _name(path: str) -> str:
-    """Return a name for the scenario of a capture: the file's, restricted to the letters of names."""
+    """Return a name for the scenario of a capture: the file name, restricted to characters allowed in
+    names.
+    """
     stem = PurePath(path).name.split(".")[0]
     word = re.sub(r"[^A-Za-z0-9_-]", "-", stem)[:60]
     return word if re.match(r"[A-Za-z_]", word) else f"c-{word}"

@@ -1,4 +1,4 @@
-"""Changes of a scenario before its run: another variant, mechanism, flow control or value."""
+"""Changes of a scenario before a run: another variant, mechanism, flow control or value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ecmproto.control.lab.setup.scenario import Scenario, apply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The changes of a scenario: None leaves a part as it is, ``settings`` are texts ``KEY=VALUE``."""
+    """Changes of a scenario; ``None`` means no change, and ``settings`` are texts ``KEY=VALUE``."""
 
     variant: str | None = None
     mechanism: str | None = None
@@ -17,7 +17,10 @@ class Changes:
     settings: tuple[str, ...] = ()
 
     def applied(self, scenario: Scenario) -> Scenario:
-        """Return a changed scenario; raises SpecError for values that it does not have."""
+        """Return the changed scenario.
+
+        Raises SpecError for values that the scenario does not have.
+        """
         changed = scenario.with_variant(self.variant or "")
         if self.mechanism is not None:
             changed = changed.with_mechanism(self.mechanism)
@@ -26,7 +29,7 @@ class Changes:
         return apply(changed, self.settings)
 
     def named(self, scenario: Scenario, name: str) -> Scenario:
-        """Return the run of a figure's ``@name``: a variant of the scenario, or a mechanism."""
+        """Return the run that a figure calls ``@name``: a variant of the scenario, or another mechanism."""
         if name in scenario.variants:
             return replace(self, variant=name).applied(scenario)
         if name == scenario.document.control.get("mechanism"):

@@ -1,9 +1,9 @@
-"""Collectives of hosts as schedules that wait for one another: all-reduce over a ring and over a tree.
+"""Collectives of hosts as schedules that wait for one another: all-reduce over a ring or over a tree.
 
-- ring: each of N hosts sends N-ths of the data to the next one in 2(N − 1) steps, each as soon as the part of
-  the step before has come: N − 1 steps reduce, N − 1 distribute
-- tree: the data go up a binary tree of the hosts, in the order of the table, and down again; a host passes a
-  part on as soon as it has come from both children, or from its parent
+- ring: each of N hosts sends parts of 1/N of the data to the next host in 2(N − 1) steps. Each step starts
+  as soon as the part of the previous step has arrived. N − 1 steps reduce, and N − 1 steps distribute
+- tree: the data go up a binary tree of the hosts and down again. Hosts fill the tree in table order. A host
+  forwards a part as soon as this part has arrived from both children, or from the parent
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ _MOST_BURSTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The flow between two hosts of a collective, in bursts."""
+    """Flow between two hosts of a collective, in bursts."""
 
     pair: tuple[str, str]
     bursts: tuple[tuple[int, int], ...]
     after: tuple[int, ...]
-    """The steps for whose bursts it waits, by their indices."""
+    """Indices of the steps whose bursts this step waits for."""
     lead: int = 0
-    """The number of bursts that wait for none."""
+    """Number of bursts at the start that do not wait for other steps."""
 
 
 def collective(pairs: Sequence[tuple[str, str]], values: Mapping[str, Any], where: str) -> list[Step]:
-    """Return the steps of an all-reduce of the hosts that send in ``pairs``, with the values of its table."""
+    """Return the steps of an all-reduce among the sources in ``pairs``, with the values of the flow's
+    table.
+    """
     hosts = list(dict.fromkeys(source for source, _ in pairs))
     if len(hosts) < 2 or len(pairs) != len(hosts) * (len(hosts) - 1):
         needed = "all others, with two hosts or more in from"
@@ -52,7 +54,7 @@ def _ring(hosts: Sequence[str], bursts: tuple[tuple[int, int], ...]) -> list[Ste
 
 
 def _tree(hosts: Sequence[str], bursts: tuple[tuple[int, int], ...]) -> list[Step]:
-    """Return the steps up, one of each host but the first, then the steps down to each of them."""
+    """Return the steps up, one for each host except the first, followed by the corresponding steps down."""
     count, steps = len(hosts), []
     for at in range(1, count):
         children = (2 * at + 1, 2 * at + 2)

@@ -44,30 +44,31 @@ from ecmproto.units import (
 
 
 class Figures(Protocol):
-    """The measurements of a run."""
+    """Interface for the measurements of a run."""
 
     @property
     def flows(self) -> Mapping[str, str]:
-        """The names of all flows, each with its group, or with an empty text."""
+        """The names of all flows, each with its group; the group is empty for a flow without a group."""
 
     @property
     def ports(self) -> Sequence[str]:
-        """The names of all ports, as ``switch>peer``."""
+        """The names of all ports, such as ``switch>peer``."""
 
     def measure(
         self, name: str, subject: str, limits: tuple[float, ...], from_ns: int | None, until_ns: int | None
     ) -> float:
-        """Return the measurement ``name`` (one of `MEASUREMENTS`) of ``subject``.
+        """Return the measurement ``name`` of ``subject``; ``name`` is one of `MEASUREMENTS`.
 
-        ``subject`` is a flow or a port; if the expression names none, it is empty: the experiment's main
-        port, or the whole network. ``limits`` are the other values in its brackets. Without ``from_ns`` and
-        ``until_ns`` the time is the experiment's own. Infinity means that the event never happened (a queue
-        that did not settle), NaN that there is no value (the latency of no transaction).
+        ``subject`` is a flow or a port. An empty subject means the experiment's main port, or the whole
+        network. ``limits`` are the other values in the measurement's parentheses. Without ``from_ns`` and
+        ``until_ns``, the experiment's own measured time applies. Infinity means that the event never
+        happened, for example that a queue did not settle. NaN means that there is no value, for example no
+        latency without transactions.
         """
 
 
 class Dimension(NamedTuple):
-    """The unit of a value, as exponents."""
+    """Unit of a value, as exponents."""
 
     octets: int = 0
     rate: int = 0
@@ -84,26 +85,26 @@ _NAMED: Mapping[Dimension, tuple[str, str]] = {
 
 
 class Limits(NamedTuple):
-    """The limits of a measurement, in its brackets after the subject."""
+    """Limits of a measurement, in parentheses after the subject."""
 
     dimensions: tuple[Dimension, ...]
-    """The dimension of each value; a range such as ``18kB..30kB`` has two."""
+    """Dimension of each value; a range such as ``18kB..30kB`` has two values."""
     shape: str
-    """An example of the limits' text."""
+    """Example of the limits as text."""
     min_values: int
-    """The minimum number of values; values are omitted from the end."""
+    """Minimum number of values; optional values are at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A measurement: its subject, its unit and its limits."""
+    """Definition of a measurement: subject, unit and limits."""
 
     of: str
-    """The type of subject: ``port``, ``flow`` (one value for each), or ``network``."""
+    """Type of the subject: ``port``, ``flow`` (one value for each flow), or ``network``."""
     dimension: Dimension
     doc: str
     limits: tuple[Limits, ...] = ()
-    """The forms of its limits; empty for a measurement without limits."""
+    """Allowed forms of the limits; empty for a measurement without limits."""
 
 
 _AVERAGED = "the averaging time, by default 1 ms"
@@ -181,7 +182,7 @@ _PERCENTILE = re.compile(r"(.*\.)p[0-9]{1,2}(?:\.[0-9]{1,4})?")
 
 
 def find_measurement(name: str) -> Measurement | None:
-    """Return the measurement called ``name``, including percentiles of any number; None for none."""
+    """Return the measurement called ``name``, including any percentile; ``None`` for an unknown name."""
     match = _PERCENTILE.fullmatch(name)
     return MEASUREMENTS.get(f"{match[1]}p99" if match else name)
 
@@ -201,7 +202,7 @@ _AGGREGATES: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 _RATIO = "ratio"
 RESERVED = frozenset({*_AGGREGATES, _RATIO})
-"""Names that no flow can have, in addition to the names of measurements."""
+"""Names that no flow may have, in addition to the names of measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ class _Constant:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A measurement of ``subjects``."""
+    """Measurement with its ``subjects``."""
 
     name: str
     subjects: tuple[str, ...]
@@ -299,7 +300,7 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 class _Runs(NamedTuple):
-    """The run that figures are about, and others by name."""
+    """The run to which figures refer by default, and other runs by name."""
 
     own: Figures
     others: Mapping[str, Figures]
@@ -315,7 +316,7 @@ class _Runs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A parsed expression."""
+    """Parsed expression."""
 
     text: str
     dimension: Dimension
@@ -323,25 +324,26 @@ class Figure:
 
     @property
     def runs(self) -> frozenset[str]:
-        """The other runs in the expression: variants or mechanisms."""
+        """The names of the other runs in the expression: variants or mechanisms."""
         return frozenset(each.run for each in _readings(self.node) if each.run)
 
     @property
     def readings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The measurements in the expression, each with the names of its subjects as written."""
+        """The measurements in the expression, each with the written names of its subjects."""
         return tuple((each.name, each.subjects) for each in _readings(self.node))
 
     @property
     def times_ns(self) -> frozenset[int]:
-        """The start and end times of the ranges."""
+        """The start and end times of all time ranges."""
         ends = (end for each in _readings(self.node) for end in (each.from_ns, each.until_ns))
         return frozenset(end for end in ends if end is not None)
 
     def evaluate(self, figures: Figures, others: Mapping[str, Figures] | None = None) -> tuple[float, ...]:
-        """Return the values of the expression, one, or one for each of several flows.
+        """Return the values of the expression: one value, or one value for each of several flows.
 
-        ``others`` are the runs that it names by ``@``. SpecError for unknown flows, ports and runs, and for
-        different numbers of values on the sides of an operator.
+        ``others`` are the runs that the expression refers to by ``@``. Raises SpecError for unknown flows,
+        ports and runs. Also raises SpecError if the two sides of an operator have different numbers of
+        values.
         """
         return self.node.of(_Runs(figures, others or {}))
 
@@ -351,7 +353,9 @@ class Figure:
 
 
 def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, where: str = "figure") -> None:
-    """Raise SpecError for times that are not window borders: counts of a window cannot be divided."""
+    """Raise SpecError for times that are not window edges, because the counts of a window cannot be
+    divided.
+    """
     inside = sorted(each for each in times_ns if each % window_ns and each < duration_ns)
     if inside:
         fitting_ns = math.gcd(window_ns, *inside)
@@ -364,7 +368,10 @@ def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, whe
 
 
 def show_value(value: float, dimension: Dimension) -> str:
-    """Return a value as text: ``24 kB``, ``2.35 Gb/s``, ``5 ms``, ``0.9991``; "–" for none, "never"."""
+    """Return a value as text, such as ``24 kB``, ``2.35 Gb/s``, ``5 ms`` or ``0.9991``.
+
+    NaN becomes "–". An infinite time becomes "never", and any other infinite value becomes "∞".
+    """
     if math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -374,7 +381,7 @@ def show_value(value: float, dimension: Dimension) -> str:
 
 
 def _show_number(value: float) -> str:
-    """Return a number in four digits as sizes, rates and times have, whole numbers in all of theirs."""
+    """Return a number as text with four significant digits; a whole number keeps all digits."""
     if value == int(value):
         return f"{int(value):,}"
     if abs(value) < 1e-3:
@@ -384,7 +391,7 @@ def _show_number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A comparison of figures: ``left < right``, or a chain such as ``1.8 <= left <= 2.3``."""
+    """Comparison of figures: ``left < right``, or a chain such as ``1.8 <= left <= 2.3``."""
 
     text: str
     figures: tuple[Figure, ...]
@@ -392,15 +399,15 @@ class Expectation:
 
     @property
     def runs(self) -> frozenset[str]:
-        """The other runs in the expectation."""
+        """The names of the other runs in the expectation."""
         return frozenset().union(*(figure.runs for figure in self.figures))
 
     def check(
         self, figures: Figures, others: Mapping[str, Figures] | None = None
     ) -> tuple[bool, tuple[tuple[float, ...], ...]]:
-        """Return whether each value fulfils the expectation, and the values of each figure.
+        """Return whether each value meets the expectation, and the values of each figure.
 
-        NaN fulfils nothing; SpecError as for `Figure.evaluate`.
+        NaN never meets an expectation. Raises SpecError for the same reasons as `Figure.evaluate`.
         """
         values = tuple(figure.evaluate(figures, others) for figure in self.figures)
         held = all(
@@ -411,7 +418,10 @@ class Expectation:
 
 
 def parse_figure(text: str) -> Figure:
-    """Return the parsed expression of ``text``; SpecError, with the character, for an invalid one."""
+    """Return the parsed expression of ``text``.
+
+    Raises SpecError with the offset of the invalid character.
+    """
     reader = _Reader(text)
     figure, *others = reader.figures()
     if others:
@@ -420,7 +430,10 @@ def parse_figure(text: str) -> Figure:
 
 
 def parse_expectation(text: str) -> Expectation:
-    """Return the parsed comparison of ``text``; SpecError, with the character, for an invalid one."""
+    """Return the parsed comparison of ``text``.
+
+    Raises SpecError with the offset of the invalid character.
+    """
     reader = _Reader(text)
     first, *others = figures = reader.figures()
     if not others:
@@ -432,7 +445,10 @@ def parse_expectation(text: str) -> Expectation:
 
 
 def parse_value(text: str, dimension: Dimension) -> float:
-    """Return the number of ``dimension`` in ``text``, ``40kB`` or ``95%``; ParameterError for other text."""
+    """Return the number of ``dimension`` in ``text``, such as ``40kB`` or ``95%``.
+
+    Raises ParameterError for other text.
+    """
     with contextlib.suppress(SpecError):
         figure = parse_figure(text)
         if isinstance(figure.node, _Constant) and (figure.dimension == dimension or _is_zero(figure.node)):
@@ -441,9 +457,9 @@ def parse_value(text: str, dimension: Dimension) -> float:
 
 
 def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]:
-    """Return the flows that patterns name: a name, ``r1..r4``, ``ST*``, or a group; all for no pattern.
+    """Return the flows that match the patterns: a name, ``r1..r4``, ``ST*``, or a group.
 
-    SpecError for a pattern without matches.
+    No pattern means all flows. Raises SpecError for a pattern without matches.
     """
     chosen: dict[str, None] = {}
     for pattern in patterns or ("*",):
@@ -465,7 +481,10 @@ _MAX_NAMES = 100_000
 
 
 def expand_range(text: str) -> list[str]:
-    """Return the names in ``h1..h4``, or the text itself; SpecError for too many, or none."""
+    """Return the names in a range such as ``h1..h4``, or the text itself.
+
+    Raises SpecError for an empty range, and for too many names.
+    """
     match = _RANGE.fullmatch(text)
     if not match or match[3] not in ("", match[1]):
         if _LONG_RANGE.fullmatch(text):
@@ -479,7 +498,9 @@ def expand_range(text: str) -> list[str]:
 
 
 def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
-    """Return the ports that patterns name: ``CS>ES5``, ``CS>*``, or ``DT`` for all ports to it."""
+    """Return the ports that match the patterns: ``CS>ES5``, ``CS>*``, or ``DT`` for all ports that lead to
+    DT.
+    """
     chosen: dict[str, None] = {}
     for pattern in patterns:
         whole = pattern if ">" in pattern else f"*>{pattern}"
@@ -491,7 +512,7 @@ def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
 
 
 def _is_zero(node: _Node) -> bool:
-    """Return whether an expression is 0, which needs no unit."""
+    """Return whether an expression is 0; the number 0 needs no unit."""
     return isinstance(node, _Constant) and not node.value
 
 
@@ -537,21 +558,22 @@ _RUN = re.compile(r"\s*@\s*([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")
 _MAX_DEPTH = 50
 _MAX_LENGTH = 2000
 _MAX_OPERATORS = 200
-"""The limit that keeps expressions within Python's recursion depth."""
+"""Maximum number of operators, which keeps expressions within Python's recursion limit."""
 _FIGURE = "a figure, such as queue.mean, or a number"
 _END = "the end, or one of + - * /"
 _OPERATOR_SIGNS: Mapping[type[ast.operator], tuple[str, int]] = {
     ast.Add: ("+", 0), ast.Sub: ("-", 0), ast.Mult: ("*", 1), ast.Div: ("/", -1),
 }  # fmt: skip
-"""All operators, with the exponent of the right side's unit in the result."""
+"""All operators, with the exponent that each operator gives to the right side's unit."""
 _TIME_UNITS = frozenset({"ns", "us", "µs", "ms", "s", "min", "h"})
 _FRAME_UNITS = frozenset({"frame", "frames"})
 
 
 class _Reader:
-    """A text, and its Python form: ``xxx`` replaces each number, measurement and pattern of flows.
+    """Parser of an expression, which first translates the text into Python.
 
-    Python's parser sees only these, functions and signs, each at its own offset.
+    In the Python text, ``xxx`` replaces each number, measurement and flow pattern. Functions and operators
+    remain, at unchanged offsets.
     """
 
     def __init__(self, text: str) -> None:
@@ -570,7 +592,7 @@ class _Reader:
             self.fail(shown(")"))
 
     def figures(self) -> list[Figure]:
-        """Return the figures between comparisons."""
+        """Return the figures between the comparison operators."""
         try:
             # in brackets, since a line of Python may not begin with space
             tree = ast.parse(f"({self._python})", mode="eval").body
@@ -627,7 +649,7 @@ class _Reader:
         return value[0], _Constant(value[1])
 
     def _measured(self, name: re.Match[str] | None) -> tuple[Dimension, _Node]:
-        """Return a measurement, or the rates of flows that an argument names."""
+        """Return a measurement, or the rates of flows for a name that is not a measurement."""
         if not name:
             self.fail(_FIGURE)
         if measurement := find_measurement(name[0]):
@@ -704,7 +726,9 @@ class _Reader:
         return match[1] or self.fail("a variant of the scenario, or a mechanism, after @")
 
     def _node(self, tree: ast.expr) -> tuple[Dimension, _Node]:
-        """Return the figure for an expression of Python; its offsets are the text's plus 1."""
+        """Return the figure of a Python expression; Python offsets are larger by 1 than offsets in the
+        text.
+        """
         start = tree.col_offset - 1
         match tree:
             case ast.Name() if start in self._operands:
@@ -745,12 +769,12 @@ class _Reader:
 
 
 def _power_product(left: Dimension, right: Dimension, exponent: int) -> Dimension:
-    """Return the dimension of ``left`` by ``right`` to a power."""
+    """Return the dimension of ``left`` multiplied by a power of ``right``."""
     return Dimension(*(a + exponent * b for a, b in zip(left, right, strict=True)))
 
 
 def _limit(text: str) -> list[tuple[Dimension, float]] | None:
-    """Return the one or two values of a limit such as ``25%`` or ``18kB..30kB``; None for a name."""
+    """Return the one or two values of a limit such as ``25%`` or ``18kB..30kB``; ``None`` for a name."""
     first, dots, last = text.partition("..")
     values = []
     for part in (first, last) if dots else (first,):
@@ -763,7 +787,9 @@ def _limit(text: str) -> list[tuple[Dimension, float]] | None:
 
 
 def _value(number: str, unit: str) -> tuple[Dimension, float] | None:
-    """Return the dimension and the value in base units of a number with a unit; None for an unknown unit."""
+    """Return the dimension and the value in base units of a number with a unit; ``None`` for an unknown
+    unit.
+    """
     value = float(number)
     if not unit or unit == "%":
         return NUMBER, value / 100 if unit else value

@@ -1,7 +1,7 @@
-"""The tables of a scenario: their keys, the meaning of each, and the reader of a file into them.
+"""Tables of a scenario: their keys, the meaning of each key, and the reader that converts a file into tables.
 
-A document is stored as written, in flat tables (``tcp.window`` is one key), so that a command line can set
-any of its values before `ecmproto.control.lab.setup.build` makes an experiment of it.
+A document is stored as written, in flat tables: ``tcp.window`` is one key. A command line can therefore set
+any value before `ecmproto.control.lab.setup.build` builds an experiment.
 """
 
 from __future__ import annotations
@@ -53,18 +53,19 @@ from ecmproto.control.mechanisms.registry import MECHANISMS
 from ecmproto.errors import SpecError, shown
 
 Table = dict[str, Any]
-"""A flat table as written: ``{"name": "bulk", "tcp.window": 44}``."""
+"""Flat table as written: ``{"name": "bulk", "tcp.window": 44}``."""
 
 MAX_TABLES = 10_000
 LONGEST_NS = 10**15
-"""Eleven days, in ns."""
+"""Maximum time in ns: eleven days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key of a table: its type of value, and its meaning.
+    """Key of a table, with the type of the value and its meaning.
 
-    ``default`` is the value without the key, ``None`` if that follows from others.
+    ``default`` applies if the key is missing. The default ``None`` means that the value follows from other
+    values.
     """
 
     kind: Kind
@@ -74,11 +75,13 @@ class Key:
     required: bool = False
     owner: type | None = None
     attribute: str = ""
-    """The field of ``owner``, a class of the model, that has the value as it is."""
+    """Field of the model class ``owner`` that stores the value unchanged."""
 
 
 def _of(owner: type, attribute: str, kind: Kind, doc: str, within: tuple[float, float] | None = None) -> Key:
-    """Return the key of a field, with its default; one without a default is required."""
+    """Return the key of a field, with the field's default; a field without a default makes the key
+    required.
+    """
     (default,) = (each.default for each in dataclasses.fields(owner) if each.name == attribute)
     required = default is dataclasses.MISSING
     return Key(
@@ -366,7 +369,7 @@ PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Pattern.ALL_REDUCE: (("octets",), ("algorithm", "chunks")),
     Pattern.CAPTURE: (("capture",), ("capture_source", "capture_outer")),
 }
-"""The required and the optional keys of each pattern."""
+"""Required and optional keys of each pattern."""
 _OF_PATTERNS = frozenset(key for keys in PATTERN_KEYS.values() for each in keys for key in each) | {
     "host_rate"
 }
@@ -436,15 +439,15 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
     "band": BAND,
     "published": PUBLISHED,
 }
-"""The tables of a scenario, besides ``mechanisms``, ``sources`` and ``variants``."""
+"""All tables of a scenario, except ``mechanisms``, ``sources`` and ``variants``."""
 LISTS = ("host", "switch", "link", "flow", "band", "published")
-"""The tables that may be repeated."""
+"""Tables that may be repeated."""
 ROLES = tuple(role.value for role in Role)
 
 
 @dataclass(slots=True, kw_only=True)
 class Document:
-    """The contents of a scenario, as written."""
+    """Contents of a scenario, as written."""
 
     scenario: Table = field(default_factory=dict)
     host: list[Table] = field(default_factory=list)
@@ -452,38 +455,41 @@ class Document:
     link: list[Table] = field(default_factory=list)
     flow: list[Table] = field(default_factory=list)
     control: Table = field(default_factory=dict)
-    """The table ``control``, with the parameters of the mechanism, ``rp.ru``."""
+    """Table ``control``, including the parameters of the mechanism, such as ``rp.ru``."""
     measure: Table = field(default_factory=dict)
     band: list[Table] = field(default_factory=list)
     published: list[Table] = field(default_factory=list)
     mechanisms: dict[str, Table] = field(default_factory=dict)
-    """Parameters of other mechanisms, for runs with one of them instead."""
+    """Parameters of other mechanisms, for runs that replace the scenario's mechanism."""
     sources: Table = field(default_factory=dict)
-    """The sources of values, by their paths."""
+    """Source documents of values, by the paths of the values."""
     variants: dict[str, Variant] = field(default_factory=dict)
     folder: str = ""
-    """The folder of relative file names."""
+    """Folder to which file names are relative."""
     outside: bool = True
-    """Whether files may be outside of the folder, and names be URLs."""
+    """Whether files may be outside the folder, and whether URLs are allowed."""
 
     def table(self, section: str) -> Any:
-        """Return a table, or a list of tables, by its name."""
+        """Return the table, or the list of tables, of a section."""
         return getattr(self, section)
 
 
 @dataclass(slots=True, kw_only=True)
 class Variant:
-    """The contents of a variant of a scenario."""
+    """Contents of a variant of a scenario."""
 
     title: str
     set: Table = field(default_factory=dict)
-    """Paths and values, as a command line sets them."""
+    """Paths and values, in the form used on a command line."""
     band: list[Table] = field(default_factory=list)
     published: list[Table] = field(default_factory=list)
 
 
 def read_tables(tree: Mapping[str, Any]) -> Document:
-    """Return the document of a TOML file; SpecError for unknown keys, and for anything but a table."""
+    """Return the document of a TOML file.
+
+    Raises SpecError for an unknown key, and for a section that is not a table.
+    """
     document = Document()
     for section, content in tree.items():
         if section in LISTS:
@@ -543,7 +549,10 @@ def _variant(content: Any, where: str) -> Variant:
 
 
 def _flat(content: Any, section: str, where: str) -> Table:
-    """Return a table with the keys of its inner tables joined by dots; SpecError for unknown ones."""
+    """Return a table in which keys of inner tables are joined by dots.
+
+    Raises SpecError for an unknown key.
+    """
     keys = SECTIONS.get(section, {})
     result: Table = {}
 
@@ -572,7 +581,7 @@ def _text_of(value: Any, where: str) -> str:
 
 
 def check_key(section: str, key: str, where: str) -> None:
-    """Raise SpecError for an unknown key of a table; parameters of mechanisms are checked later."""
+    """Raise SpecError for an unknown key of a table; mechanism parameters are checked later."""
     if section in ("control", "parameters") and key.partition(".")[0] in ROLES and "." in key:
         return
     if section == "parameters":
@@ -585,9 +594,9 @@ def check_key(section: str, key: str, where: str) -> None:
 
 
 def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
-    """Return the values of all keys of a table, with defaults for missing ones.
+    """Return the values of all keys of a table, with defaults for missing keys.
 
-    SpecError with the path of the first that is missing or wrong.
+    Raises SpecError with the path of the first missing or invalid value.
     """
     keys = SECTIONS[section]
     given = {
@@ -604,7 +613,9 @@ def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
 def fields_of(
     owner: type, section: str, values: Mapping[str, Any], given: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the fields of ``owner`` by the values of a table: of all its keys, or of those ``given``."""
+    """Return the fields of ``owner`` from the values of a table, or only the fields whose keys are in
+    ``given``.
+    """
     return {
         key.attribute: values[name]
         for name, key in SECTIONS[section].items()
@@ -613,7 +624,7 @@ def fields_of(
 
 
 def applicable(table: Table) -> frozenset[str]:
-    """Return the keys that apply to a flow's table, as far as its pattern is known."""
+    """Return the keys that apply to a flow's table; an invalid pattern allows all keys."""
     try:
         pattern = Pattern(str(table.get("pattern", "")).strip().lower())
     except ValueError:

@@ -71,57 +71,61 @@ from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
 from ecmproto.errors import SpecError, escaped, shown
 
 BY_DEFAULT, BY_SCENARIO, BY_COMMAND_LINE = "default", "scenario", "command line"
-"""The origin of a value; a variant is called ``variant NAME``."""
+"""Origin of a value; the origin of a variant's value is ``variant NAME``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A value of an experiment, with its path, its source and its origin."""
+    """Value of an experiment, with path, source and origin."""
 
     path: str
     value: str
     """The value with its unit."""
     source: str
-    """The source document of the value; empty for a choice of its origin."""
+    """Document from which the value is taken; empty for a value without a document."""
     set_by: str
     doc: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A scenario, with the changes of a variant and a command line."""
+    """Scenario, with the changes of a variant and of a command line."""
 
     document: Document
     origins: Mapping[str, str] = field(default_factory=dict)
-    """The origins of values that differ from the file, by their paths."""
+    """Origins of all values that differ from the file, by path."""
     variant: str = ""
-    """The name of the variant; empty for the scenario itself."""
+    """Name of the variant; empty for the scenario itself."""
 
     @property
     def name(self) -> str:
-        """The scenario's name, with its variant: ``bcn-symmetric:1g``."""
+        """The scenario's name, with the variant: ``bcn-symmetric:1g``."""
         name = str(self.document.scenario["name"])
         return f"{name}:{self.variant}" if self.variant else name
 
     @property
     def seed(self) -> int:
-        """The seed of all that is random."""
+        """The seed of all random numbers."""
         seed: int = values_of(self.document.scenario, "scenario", "scenario")["seed"]
         return seed
 
     @property
     def variants(self) -> Mapping[str, str]:
-        """The names of its variants, each with its title."""
+        """The names of the scenario's variants, each with its title."""
         return {name: variant.title for name, variant in self.document.variants.items()}
 
     def experiment(self) -> Experiment:
-        """Return the experiment; SpecError with the path of the wrong value."""
+        """Return the experiment.
+
+        Raises SpecError with the path of the wrong value.
+        """
         return build.build(self.document)
 
     def with_variant(self, name: str) -> Scenario:
-        """Return a variant of the scenario; SpecError for an unknown name.
+        """Return a variant of the scenario.
 
-        Bands and published figures are the variant's own, since the scenario's are for its own set-up.
+        A variant has its own bands and published figures, because the scenario's bands apply only to the
+        scenario. Raises SpecError for an unknown name.
         """
         if not name:
             return self
@@ -143,9 +147,9 @@ class Scenario:
     def with_value(self, path: str, value: object, *, by: str = BY_COMMAND_LINE) -> Scenario:
         """Return a copy with another value at ``path``: ``flow.rate``, ``link[0].rate``, ``control.rp.ru``.
 
-        ``flow[bulk].rate`` applies to the flows of that name, ``flow.rate`` to all flows that have a rate;
-        ``topology.k`` is an option of the topology line. Keys of [scenario] need only their name, and so do
-        parameters (``rp.ru``, ``qeq``). SpecError for an unknown path.
+        ``flow[bulk].rate`` applies to the flows called bulk. ``flow.rate`` applies to all flows that have a
+        rate. ``topology.k`` is an option of the topology line. Keys of [scenario] and parameters (``rp.ru``,
+        ``qeq``) need no section name. Raises SpecError for an unknown path.
         """
         edit = _Edit(copy.deepcopy(self.document))
         paths = edit.set(path, value)
@@ -155,21 +159,26 @@ class Scenario:
         return replace(self, document=edit.document, origins=origins)
 
     def with_mechanism(self, name: str, parameters: Iterable[str] = ()) -> Scenario:
-        """Return a copy with another mechanism, ``[mechanisms.NAME]`` and the given parameters."""
+        """Return a copy with another mechanism, with the values of ``[mechanisms.NAME]`` and the given
+        parameters.
+        """
         changed = self.with_value("control.mechanism", name)
         return apply(changed, [f"control.{each}" for each in parameters])
 
     def explain(self) -> list[Row]:
-        """Return every value of the experiment with its unit, its source and its origin."""
+        """Return every value of the experiment with unit, source and origin."""
         return list(_rows(self))
 
     def toml(self) -> str:
-        """Return the scenario as TOML, with its changes."""
+        """Return the scenario as TOML, including all changes."""
         return write_toml(self.document)
 
 
 def apply(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
-    """Return the scenario with the values of assignments, ``flow.rate=5G``; SpecError for wrong ones."""
+    """Return the scenario with assigned values, such as ``flow.rate=5G``.
+
+    Raises SpecError for an invalid assignment.
+    """
     for assignment in assignments:
         path, equals, value = assignment.partition("=")
         if not equals:
@@ -179,7 +188,7 @@ def apply(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
 
 
 def explain(scenario: Scenario) -> list[Row]:
-    """Return every value of a scenario's experiment with its unit, its source and its origin."""
+    """Return every value of a scenario's experiment with unit, source and origin."""
     return scenario.explain()
 
 
@@ -196,9 +205,11 @@ def _folder() -> Any:
 def load_scenario(name: str, *, outside: bool = False) -> Scenario:
     """Return a scenario: one of `scenario_names`, or a file, optionally with ``:VARIANT``.
 
-    Files that it names are below its own folder, unless ``outside`` is set, which allows any file, and URLs.
-    A capture is a scenario of one port to which all of its sources send (`capture_scenario`). SpecError for
-    an unknown name (with the nearest), an unreadable file, and any error in it.
+    Files that the scenario names must be below its own folder. ``outside`` allows any file, and URLs. A
+    capture becomes a scenario with one port to which all sources of the capture send (`capture_scenario`).
+
+    Raises SpecError for an unknown name (with the most similar name), an unreadable file, and any error in
+    the file.
     """
     path, colon, variant = name.rpartition(":")
     if not colon or not NAME.fullmatch(f"v{variant}"):
@@ -225,9 +236,10 @@ def load_scenario(name: str, *, outside: bool = False) -> Scenario:
 
 
 def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", outer: bool = False) -> Scenario:
-    """Return the scenario of one port with ``rate`` and the traffic of all sources in a capture.
+    """Return a scenario with one port of ``rate`` and the traffic of all sources in a capture.
 
-    It is the set-up of `replay.session.replay`, closed. CaptureError for an unreadable file.
+    The scenario has the same network as a closed-loop `replay.session.replay`. Raises CaptureError for an
+    unreadable file.
     """
     scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer, outer=outer))
     scenario.experiment()
@@ -235,7 +247,7 @@ def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", out
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known names as a hint; empty if none is near."""
+    """Return the most similar known name as a hint; empty if no name is similar."""
     hint = did_you_mean(name, known)
     return hint if hint.startswith("did") else ""
 
@@ -243,9 +255,10 @@ def _near(name: str, known: Iterable[str]) -> str:
 def read_scenario(
     stream: IO[bytes], name: str = "scenario", *, folder: str = ".", outside: bool = False
 ) -> Scenario:
-    """Return the scenario in TOML, checked completely with its variants; errors as for `load_scenario`.
+    """Return the scenario in TOML, after a complete check that includes all variants.
 
-    Names of files are relative to ``folder``; they lead out of it or are URLs only with ``outside``.
+    File names are relative to ``folder``. Only ``outside`` allows files outside the folder, and URLs. Raises
+    the same errors as `load_scenario`.
     """
     # it imports numpy, which lists of names do not need
     from ecmproto.documents import read_document
@@ -272,13 +285,13 @@ _CLOSED = ("band", "published", "sources", "variants", "mechanisms")
 
 
 class _Edit:
-    """A document during a change of a value."""
+    """Document during the change of a value."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
 
     def set(self, path: str, value: object) -> list[str]:
-        """Set the value and return its paths, in the form of `explain`."""
+        """Set the value and return the changed paths, in the form used by `explain`."""
         match = _PATH.fullmatch(path)
         if match is None:
             raise SpecError(
@@ -338,9 +351,9 @@ class _Edit:
         return [f"control.{name}" for name in names]
 
     def _mechanism(self, value: object) -> list[str]:
-        """Replace the mechanism: parameters and sources of the old one are dropped.
+        """Replace the mechanism, and drop the parameters and sources of the previous mechanism.
 
-        A baseline runs alone, without the flow control that the scenario adds to its own mechanism.
+        A baseline runs without the flow control that the scenario adds to its own mechanism.
         """
         document = self.document
         beneath = document.control.pop("flow_control", None) if str(value) in BASELINES else None
@@ -375,7 +388,9 @@ class _Edit:
         ]
 
     def _chosen(self, section: str, which: str, path: str) -> list[Table]:
-        """Return the table with a number or a name; a new one for a node or link of the topology line."""
+        """Return the table with a given number or name; a node or link of the topology line gets a new
+        table.
+        """
         tables: list[Table] = self.document.table(section)
         if which.isdecimal():
             if int(which) >= len(tables):
@@ -418,7 +433,7 @@ def _spellings(path: str, parameter: Parameter) -> tuple[str, str, str, str]:
 
 
 def _labelled(section: str, tables: Sequence[Table]) -> Iterator[tuple[str, Table]]:
-    """Yield tables with their labels in paths: ``flow[bulk]``, ``link[a>b]``, else by number."""
+    """Yield tables with their labels in paths: ``flow[bulk]``, ``link[a>b]``, or the table's number."""
     labels = set()
     for number, table in enumerate(tables):
         label = f"{table.get('a')}>{table.get('b')}" if section == "link" else str(table.get("name", number))
@@ -429,7 +444,7 @@ def _labelled(section: str, tables: Sequence[Table]) -> Iterator[tuple[str, Tabl
 
 
 def _generic(path: str) -> str:
-    """Return a path without the selection of a table: ``flow.rate``."""
+    """Return a path without the table's label: ``flow.rate``."""
     return re.sub(r"\[[^\]]*\]", "", path)
 
 
@@ -446,7 +461,7 @@ def _rows(scenario: Scenario) -> Iterator[Row]:
 
 
 def _of_table(scenario: Scenario, section: str, label: str, table: Table, names: Set[str]) -> Iterator[Row]:
-    """Yield the values of a table, with defaults for missing ones, as far as they are among ``names``."""
+    """Yield the values of a table whose keys are in ``names``, with defaults for missing values."""
     for name, key in SECTIONS[section].items():
         if name in names and (name in table or key.default not in (None, "")):
             value = read_value(key.kind, table[name], f"{label}.{name}") if name in table else key.default
@@ -484,11 +499,11 @@ def _of_scenario(scenario: Scenario) -> Iterator[Row]:
 
 
 _THRESHOLDS = {"cp.high", "cp.low", "cp.pause_on"}
-"""Parameters of flow control with defaults that follow from each switch."""
+"""Parameters of flow control whose defaults depend on the switch."""
 
 
 def _of_inputs(scenario: Scenario) -> Iterator[Row]:
-    """Yield the default thresholds of flow control of switches, once for equal switches."""
+    """Yield the switches' default flow-control thresholds; equal switches share a row."""
     experiment = scenario.experiment()
     control = experiment.control
     if not {control.mechanism, control.flow_control} & set(FLOW_CONTROLS):
@@ -550,7 +565,7 @@ def _of_control(scenario: Scenario) -> Iterator[Row]:
 
 
 def write_toml(document: Document) -> str:
-    """Return a document as TOML, which reads back as an equal document."""
+    """Return a document as TOML; reading this text returns an equal document."""
     parts = [_section("scenario", document.scenario)]
     for section in ("host", "switch", "link", "flow"):
         parts += [_section(section, table, many=True) for table in document.table(section)]
@@ -583,7 +598,7 @@ def _variant_parts(name: str, variant: Variant) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """Return a value in TOML; text, integers and booleans have JSON's form."""
+    """Return a value as TOML; text, integers and booleans have the same form as in JSON."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, list):
@@ -647,9 +662,9 @@ port = "{port}"
 
 
 def template(mechanism: str = "qcn", topology: str | None = None) -> str:
-    """Return a commented scenario for a mechanism and a topology line, which loads unchanged.
+    """Return a commented scenario for a mechanism and a topology line; this scenario can be loaded unchanged.
 
-    SpecError for an invalid mechanism or topology.
+    Raises SpecError for an invalid mechanism or topology.
     """
     line = topology or "dumbbell sources=4 rate=10G buffer=300kB"
     sources, destination, port = _template_flow(line)
@@ -685,7 +700,7 @@ def template(mechanism: str = "qcn", topology: str | None = None) -> str:
 
 
 def _template_flow(line: str) -> tuple[str, str, str]:
-    """Return the sending hosts of a topology, the receiving one, and the port that their traffic shares."""
+    """Return the sending hosts of a topology, the receiving host, and the port that the traffic shares."""
     network = parse_topology(line).network()
     hosts = [host.name for host in network.hosts]
     last = next((host for host in ("d0", "d1") if host in hosts), hosts[-1])

@@ -1,11 +1,12 @@
-"""Thresholds of PAUSE and PFC for switches without own ones, for each input by its headroom.
+"""Thresholds of PAUSE and PFC for switches without configured thresholds, from each input's headroom.
 
-An input's capacity is its share of the storage that loses frames when full: of an output's buffer, which all
-other inputs may fill together, of the memory that all inputs share, and its partition; with PFC, per priority
-in use. XOFF is the capacity minus the headroom (`mechanisms.lossless`), XON half of that.
+An input's capacity is its share of the storage that loses frames when full. This storage is an output's
+buffer, which all other inputs may fill together, the memory that all inputs share, or the input's partition.
+With PFC, each priority in use gets an equal part. XOFF is the capacity minus the headroom
+(`mechanisms.lossless`), and XON is half of XOFF.
 
-With dynamic thresholds (``pause.alpha``) the memory is shared, without the headroom of all inputs and
-lossless priorities: XOFF is α times what is free of it, XON two frames less.
+With dynamic thresholds (``pause.alpha``), the inputs share the memory, except for the headroom of all inputs
+and lossless priorities. XOFF is α times the free part of the shared memory, and XON is two frames below XOFF.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from ecmproto.units import NS_PER_S, QUANTUM_BITS, WIRE_OVERHEAD_OCTETS, exact_o
 
 _FCS_OCTETS = 4
 _TAG_OCTETS = 4
-"""The octets that a mechanism may add to a frame."""
+"""Number of octets that a mechanism may add to a frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """An input of a switch: its capacity, the headroom in it, and the resulting thresholds."""
+    """Input of a switch: capacity, headroom within the capacity, and the resulting thresholds."""
 
     capacity_octets: int
     headroom_octets: int
@@ -41,13 +42,13 @@ class Input:
 
 
 def thresholds_of_output(buffer_octets: int) -> Thresholds:
-    """Return thresholds of an output queue with a buffer."""
+    """Return the thresholds of an output queue with a buffer of ``buffer_octets``."""
     high, low = output_thresholds(buffer_octets)
     return Thresholds(high_octets=high, low_octets=low, on_output=True)
 
 
 def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
-    """Return the inputs of all switches, by neighbour and switch."""
+    """Return the inputs of all switches, by the names of neighbour and switch."""
     network = experiment.network
     lines = {(line.origin, line.end): line for link in network.links for line in directions(link)}
     switches = {switch.name: switch for switch in network.switches}
@@ -80,7 +81,10 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
 
 
 def _dynamic(switch: Switch, reserved_octets: int, largest_octets: int) -> Thresholds:
-    """Return the thresholds of an empty switch; SpecError for a memory that the headroom fills."""
+    """Return the thresholds of an empty switch.
+
+    Raises SpecError if the headroom fills the whole memory.
+    """
     assert switch.memory is not None
     shared = switch.memory.octets - reserved_octets
     if shared <= 0:
@@ -94,7 +98,7 @@ def _dynamic(switch: Switch, reserved_octets: int, largest_octets: int) -> Thres
 
 
 def lossless_of(experiment: Experiment, switch: Switch) -> frozenset[int]:
-    """Return the priorities in use for which the switch sends PFC; one for PAUSE, which stops all."""
+    """Return the priorities in use for which the switch sends PFC; PAUSE counts as one priority."""
     classes = _classes(experiment)
     return classes if switch.lossless is None or len(classes) == 1 else classes & switch.lossless
 
@@ -109,7 +113,7 @@ def _capacity_octets(switch: Switch, feeds: int) -> int:
 
 
 def _classes(experiment: Experiment) -> frozenset[int]:
-    """Return the priorities in use that can be stopped separately; only 0 with PAUSE."""
+    """Return the priorities in use that can be stopped separately; with PAUSE, only priority 0."""
     control = experiment.control
     if "pfc" not in (control.mechanism, control.flow_control):
         return frozenset({0})
@@ -128,9 +132,10 @@ def _largest_octets(experiment: Experiment) -> int:
 
 @lru_cache(maxsize=1024)
 def _headroom_octets(largest: int, rate_bps: int, back_bps: int, round_ns: int, delay_ns: int) -> int:
-    """Return the octets that may arrive at ``rate_bps`` after the decision of an XOFF, sent at ``back_bps``.
+    """Return the octets that may arrive at ``rate_bps`` after the decision to send XOFF at ``back_bps``.
 
-    Hosts and ports respond at once; a frame is in the switch for ``delay_ns`` before it counts.
+    Hosts and ports respond at once. A frame is in the switch for ``delay_ns`` before the frame counts in the
+    queue.
     """
     # The frame in transmission delays XOFF for longer if the reverse direction is slower.
     out_bits = 8 * (largest + PAUSE_OCTETS + 2 * WIRE_OVERHEAD_OCTETS)

@@ -1,6 +1,6 @@
-"""Networks by one line: ``fat-tree k=4 rate=10G``, ``dumbbell sources=4 bottleneck=1G``.
+"""Networks described by one line: ``fat-tree k=4 rate=10G``, ``dumbbell sources=4 bottleneck=1G``.
 
-Hosts are numbered from 1 on, independently of the other options.
+Host numbers start at 1 and do not depend on the other options.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX = 10**4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An option of a topology line: ``name=value``."""
+    """Option of a topology line: ``name=value``."""
 
     kind: Kind
     default: Any
@@ -70,7 +70,7 @@ _COMMON: Mapping[str, Option] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A shape of networks: its description, its options, and the function that builds it."""
+    """Shape of a network: description, options, and the function that builds the network."""
 
     doc: str
     options: Mapping[str, Option]
@@ -78,27 +78,30 @@ class Shape:
 
     @property
     def all_options(self) -> Mapping[str, Option]:
-        """The options of this shape, then the options common to all shapes."""
+        """The options of this shape, followed by the options common to all shapes."""
         return {**self.options, **_COMMON}
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A parsed topology line: its shape, and the values of all options."""
+    """Parsed topology line: a shape with the values of all options."""
 
     shape: str
     values: Mapping[str, Any]
     given: frozenset[str]
-    """The options in the line; the others have their defaults."""
+    """Options given in the line; all other options have their defaults."""
 
     def network(self) -> Network:
-        """Return the network; SpecError if it would be too large."""
+        """Return the network.
+
+        Raises SpecError for a network that would be too large.
+        """
         builder = _Builder(self.values)
         SHAPES[self.shape].build(builder, self.values)
         return builder.network()
 
     def line(self) -> str:
-        """Return the line, without options at their defaults."""
+        """Return the topology line, without options that have their defaults."""
         options = SHAPES[self.shape].all_options
         shown_values = (
             f"{name}={_written(options[name], self.values[name])}" for name in options if name in self.given
@@ -106,7 +109,10 @@ class Topology:
         return " ".join([self.shape, *shown_values])
 
     def with_option(self, name: str, value: object, where: str = "topology") -> Topology:
-        """Return a copy with another value of one option; SpecError as for `parse_topology`."""
+        """Return a copy with another value of one option.
+
+        Raises SpecError for the same reasons as `parse_topology`.
+        """
         value_read = _read(self.shape, name, value, where)
         return replace(self, values={**self.values, name: value_read}, given=self.given | {name})
 
@@ -116,7 +122,10 @@ def _written(option: Option, value: Any) -> str:
 
 
 def parse_topology(line: str, where: str = "topology") -> Topology:
-    """Return the topology that a line names; SpecError with ``where`` for an invalid line."""
+    """Return the topology for a line.
+
+    Raises SpecError with ``where`` for an invalid line.
+    """
     shape, *assignments = line.split()[:100] or [""]
     if shape not in SHAPES:
         needed = f"a shape ({', '.join(SHAPES)}) and its options, as in fat-tree k=4 rate=10G"
@@ -147,7 +156,7 @@ def _read(shape: str, name: str, value: object, where: str) -> Any:
 
 
 class _Builder:
-    """A network under construction, with the common options of all its nodes and links."""
+    """Network under construction, with the common options of all nodes and links."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values

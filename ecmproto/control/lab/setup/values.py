@@ -1,4 +1,4 @@
-"""Values in scenarios and topology lines: parsing, checks and output of each type."""
+"""Values in scenarios and topology lines: parser, checks and formatter of each type."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from ecmproto.units import exact_octets, exact_rate, exact_time, parse_octets, p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A type of value."""
+    """Type of value."""
 
     needed: str
-    """The expected text, for errors."""
+    """Description of the expected text, for errors."""
     read: Callable[[str], Any]
-    """The parser of a text; ParameterError, ValueError or KeyError for an invalid one."""
+    """Parser of a text; raises ParameterError, ValueError or KeyError for invalid text."""
     show: Callable[[Any], str]
-    """The formatter to a text that `read` parses."""
+    """Formatter that returns text for the parser `read`."""
     plain: tuple[type, ...] = ()
-    """The TOML types of the value, besides text."""
+    """Allowed TOML types of the value, in addition to text."""
 
 
 def read_value(kind: Kind, value: object, where: str, within: tuple[float, float] | None = None) -> Any:
-    """Parse ``value`` from a document or a command line, and check it against a range of plain numbers.
+    """Parse ``value`` from a document or a command line, and check the number against the range ``within``.
 
-    SpecError with ``where`` for an invalid value.
+    Raises SpecError with ``where`` for an invalid value.
     """
     given = shown(value) if isinstance(value, str) else _shown_value(value)
     fits = isinstance(value, str) or (
@@ -76,7 +76,9 @@ _MAX_SHOWN = 24
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known names as a hint, or all, or the first of many."""
+    """Return a hint with the most similar known name, or with all known names, or with the first few
+    names.
+    """
     names = list(known)
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     if close:
@@ -85,7 +87,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def check_known(name: str, known: Collection[str], needed: str, where: str, hint: str = "") -> None:
-    """Raise SpecError for a name that is not among ``known``, with ``hint`` or the nearest of them."""
+    """Raise SpecError for a name that is not in ``known``; the error includes ``hint`` or the most similar
+    name.
+    """
     if name not in known:
         raise SpecError(where=where, needed=needed, got=shown(name), hint=hint or did_you_mean(name, known))
 
@@ -116,13 +120,13 @@ _FRAMES = re.compile(r"([0-9]{1,6})\s*frames?")
 
 
 def _octets(text: str) -> int:
-    """Return octets, also from a number of frames of 1500."""
+    """Return a number of octets; the text may also give a number of frames of 1500 octets."""
     frames = _FRAMES.fullmatch(text.strip())
     return int(frames[1]) * FRAME_OCTETS if frames else parse_octets(text)
 
 
 def _port_rate(text: str) -> PortRate:
-    """Return a rate and its changes, as ``10G,1G@10ms,10G@90ms``."""
+    """Return a rate and its changes, such as ``10G,1G@10ms,10G@90ms``."""
     first, *later = text.split(",")
     changes = []
     for part in later:
@@ -151,7 +155,7 @@ def _counts(text: str) -> tuple[int, ...]:
 
 
 def choice(*options: str) -> Kind:
-    """Return the type of a choice between words."""
+    """Return a value type that allows only the given words."""
     known = {word: word for word in options}
     return Kind(
         needed=f"one of {', '.join(options)}", read=lambda text: known[text.strip().lower()], show=str
@@ -191,6 +195,6 @@ WORD = Kind(needed="a name: a letter, then letters, digits, - or _", read=_name,
 
 
 def shown_list(values: Sequence[str], max_shown: int = 6) -> str:
-    """Return some of the values and the number of the others."""
+    """Return some of the values as text, and the number of remaining values."""
     rest = len(values) - max_shown
     return ", ".join(values[:max_shown]) + (f" and {rest} more" if rest > 0 else "")
