@@ -60,9 +60,9 @@ def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = Fa
     """Return the frames from which ``columns`` were extracted.
 
     ``columns`` is `Columns`, an Arrow table or a record batch. It needs ``frame.protocols`` and a column for
-    every field of every layer. Octets of variable length may lack a column if
-    ``frame.cap_len`` or a length field shows that they are empty. Times, lengths on the wire, interfaces and frame numbers are read from the
-    columns ``frame.time_epoch``, ``frame.len``, ``frame.interface_id`` and ``frame.number`` if present.
+    every field of every layer. Octets of variable length may lack a column if ``frame.cap_len`` or a length
+    field shows that they are empty. Times, lengths on the wire, interfaces and frame numbers are read from
+    the columns ``frame.time_epoch``, ``frame.len``, ``frame.interface_id`` and ``frame.number`` if present.
     ``fix`` recomputes types, lengths, IPv4 header checksums and padding as ``encode(frame, fix=True)`` does.
     Columns for recomputed fields may be missing.
 
