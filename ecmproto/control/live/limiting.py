@@ -1,15 +1,15 @@
-"""The compiled loop of a reaction point: frames from the host are limited, tagged and sent to the network.
+"""The compiled loop of a reaction point, which limits, tags and sends frames from the host to the network.
 
-It runs the loop of `ecmproto.control.engine.loop` between arriving and leaving frames:
+The module uses the loop of `ecmproto.control.engine.loop` between arriving and leaving frames:
 
-1. Frames of the host for bridges only leave at once. Others come to the engine's loop in the order of
-   reception, at the device's own time, which stops while the device is more than 10 ms late: otherwise
-   limiters would release everything at once.
+1. Frames from the host that bridges do not forward are sent at once. Other frames enter the engine's loop in
+   the order of reception, at the device's own time. This time stops while the device is more than 10 ms late;
+   otherwise limiters would release all waiting frames at once.
 2. Frames that leave the loop at once are sent from the receive buffer; waiting frames are copied. A frame
-   gets the tag of its station, unless that would make it too long for the network.
-3. Frames of the network are sent to the host, without the device's VLAN tag; the caller examines non-data
-   frames first, since feedback is for the loop.
-4. The caller makes probes, after the frame that they follow.
+   receives the tag of its station, unless the tag would make the frame too long for the network.
+3. Frames from the network are sent to the host without the device's VLAN tag. The caller examines non-data
+   frames first, because the loop processes feedback.
+4. The caller sends each probe after the frame that the probe follows.
 """
 
 from __future__ import annotations

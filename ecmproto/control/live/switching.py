@@ -1,22 +1,23 @@
 """The compiled loops of a software switch: frames from an interface are queued, bridged or dropped.
 
-Interfaces are numbered: the inputs from 0 on, then the output. The rules:
+Interfaces are numbered: the inputs have the numbers from 0 on, and the output has the last number. The rules:
 
 1. Frames from an input to the output pass queues at the line's rate (`engine.port`) and the congestion point,
-   which may rewrite their tag. They are dropped if the port's buffer or its store of frames is full.
-2. All other frames are bridged at once: frames to a station at an input, and frames from the output. A frame
-   to its own interface is discarded; one to a group or an unknown station goes to all other interfaces.
-3. MAC Control and link-local frames are for the switch itself and not forwarded.
-4. A frame is forwarded unchanged, except a rate that the congestion point lowered.
-5. Priorities stopped by PAUSE or PFC from the output's far end start no frame.
-6. At equal times departures come first, then resumes, the congestion point's timer, and arrivals last.
-7. A line loses no time: after a wait for the processor, the switch processes the missed events in order of
-   time, frames at their kernel timestamps, in steps of a millisecond. The congestion point's timer waits for
-   the end of that, since its messages could not arrive sooner. Of more than 200 ms only the last part is made
-   up for: late frames leave together.
+   which may rewrite the frames' tags. A frame is dropped if the port's buffer or the frame store is full.
+2. All other frames are forwarded without a queue: frames from the output, and frames to a station at an
+   input. A frame to a station at the receiving interface is discarded. A frame to a group or to an unknown
+   station is sent by all other interfaces.
+3. MAC Control and link-local frames are for the switch itself and are not forwarded.
+4. A forwarded frame is unchanged, except for a rate that the congestion point lowered.
+5. No frame of a priority starts while PAUSE or PFC from the other end of the output stops the priority.
+6. At equal times, the order is departures, resumes, the congestion point's timer, and arrivals.
+7. A line loses no time. After a wait for the processor, the switch processes the missed events in order of
+   time and in steps of a millisecond; the time of a frame is the kernel's timestamp. The congestion point's
+   timer waits until the switch has caught up, because messages could not arrive earlier. After a wait of more
+   than 200 ms, the switch catches up for the last 200 ms only. Late frames are sent together.
 
-`forward` and `release` use the given time; `drive` combines them on real interfaces with the monotonic clock,
-and needs Python only for messages and rare events.
+`forward` and `release` use the time that the caller passes. `drive` runs both functions on real interfaces
+with the monotonic clock, and needs Python only for messages and rare events.
 """
 
 from __future__ import annotations

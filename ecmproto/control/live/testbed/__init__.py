@@ -1,1 +1,1 @@
-"""A network of live devices in namespaces of this machine, under the traffic of its own kernel."""
+"""A network of live devices in network namespaces of this machine, with traffic from the machine's kernel."""

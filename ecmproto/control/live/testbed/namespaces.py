@@ -1,6 +1,6 @@
-"""Network namespaces with guaranteed removal, and programs in them.
+"""Network namespaces that are always removed at the end, and programs that run in these namespaces.
 
-A guardian process waits for the end of this one, and removes the remaining namespaces.
+A guardian process waits for the end of this process, and then removes the remaining namespaces.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ _WAIT_S = 5.0
 
 
 class Namespaces:
-    """Namespaces named after this process; leaving the context ends their programs and removes them.
+    """Namespaces with names that contain the number of this process.
 
-    InterfaceError without the right to create them, MissingDependencyError without pyroute2.
+    The end of the context terminates the programs and removes the namespaces. Raises InterfaceError if the
+    process may not create namespaces, and MissingDependencyError without pyroute2.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -85,7 +86,10 @@ class Namespaces:
             self._guardian.wait()
 
     def connect(self, one: tuple[str, str], other: tuple[str, str], *, mtu_octets: int) -> None:
-        """Create a veth pair between two ends, each a namespace and an interface name; both are up."""
+        """Create a veth pair between two ends, and set both ends up.
+
+        An end is a namespace and an interface name.
+        """
         pyroute2 = _pyroute2()
         with pyroute2.IPRoute() as ip:
             ip.link(
@@ -100,7 +104,7 @@ class Namespaces:
         self.inside(name, functools.partial(_set, interface, ip=ip, address=mac, mtu=mtu_octets))
 
     def inside(self, name: str, do: Callable[[], _Made]) -> _Made:
-        """Call ``do`` in a namespace, in a thread that enters it and ends, and return its result."""
+        """Call ``do`` in a namespace and return the result; a temporary thread enters the namespace."""
         result: list[_Made] = []
         raised: list[BaseException] = []
 
@@ -136,9 +140,9 @@ class Namespaces:
         errors: IO[Any] | int | None = None,
         realtime: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start a program in a namespace; it ends with this process, or with the context.
+        """Start a program in a namespace; the program ends with this process or with the context.
 
-        A ``realtime`` one runs before ordinary processes, after the devices.
+        A ``realtime`` program runs before ordinary processes, but after the devices.
         """
         full = self._full[name]
 
@@ -156,7 +160,11 @@ class Namespaces:
 
 
 def check_rights() -> None:
-    """Create and remove a namespace; InterfaceError without the right, MissingDependencyError as above."""
+    """Create and remove a namespace, to check that this is possible.
+
+    Raises InterfaceError if the process may not create namespaces, and MissingDependencyError without
+    pyroute2.
+    """
     name = f"ecmproto-{os.getpid()}-trial"
     _create(name)
     remove(name)
@@ -175,14 +183,14 @@ def _create(name: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a namespace, if it exists."""
+    """Remove a namespace if the namespace exists."""
     with suppress(OSError):
         if (_FOLDER / name).exists():
             _pyroute2().netns.remove(name)
 
 
 def left_behind() -> list[str]:
-    """Return the names of namespaces of testbeds without a running process."""
+    """Return the names of testbed namespaces whose process has ended."""
     names = []
     for path in _FOLDER.glob("ecmproto-*-*") if _FOLDER.is_dir() else ():
         number = path.name.split("-")[1]
@@ -199,7 +207,7 @@ def _enter(name: str) -> None:
 
 
 def _set(interface: str, *, ip: str | None = None, **facts: str | int) -> None:
-    """Set attributes of an interface of this thread's namespace, and its IPv4 address."""
+    """Set attributes and the IPv4 address of an interface in this thread's namespace."""
     # pyroute2's own entry into namespaces forks, and signals would unwind this program's stack there.
     with _pyroute2().IPRoute() as route:
         index = route.link_lookup(ifname=interface)[0]
@@ -209,7 +217,7 @@ def _set(interface: str, *, ip: str | None = None, **facts: str | int) -> None:
 
 
 def _be_quiet() -> None:
-    """Turn off IPv6 in this thread's namespace, which would send frames by itself."""
+    """Turn off IPv6 in this thread's namespace, because the kernel would send IPv6 frames without traffic."""
     for scope in ("all", "default"):
         with suppress(OSError):
             Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6").write_text("1", encoding="ascii")
@@ -229,10 +237,10 @@ _ALL = (_TSO, _GSO, _GRO, _TX_CHECKSUM, _RX_CHECKSUM, _SCATTER)
 
 
 def turn_off(interface: str) -> None:
-    """Turn off checksum and segmentation offloads of an interface of this thread's namespace.
+    """Turn off checksum and segmentation offloads of an interface in this thread's namespace.
 
-    The kernel passes frames between namespaces without checksums, and as segments of up to 64 KiB; a packet
-    socket needs them as on a wire.
+    With offloads, the kernel passes frames between namespaces without checksums and as segments of up to 64
+    KiB. A packet socket needs frames as on a wire.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as descriptor:
         for command in _ALL:

@@ -1,4 +1,4 @@
-"""One run of a testbed: start devices and hosts, send traffic, and compute the results."""
+"""One run of a testbed, which starts devices and hosts, sends traffic and computes the results."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from ecmproto.paths import make_folder
 from ecmproto.units import NS_PER_S, format_rate, format_time, jain_index
 
 USABLE = 0.8
-"""The usable share of the processors: above it, processes wait for one another long and often."""
+"""The usable share of the processors; above this share, processes often wait long for a processor."""
 FRAME_OCTETS = 1442
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficCost:
-    """The processor time of all programs of a testbed while its hosts sent ``frames`` frames.
+    """The processor time of all programs of a testbed while the hosts sent ``frames`` frames.
 
-    They run before ordinary programs, whose time does not count. ``busiest_ns`` is the time of the busiest
-    thread, which has one processor at most.
+    The programs run before ordinary programs, whose time does not count. ``busiest_ns`` is the time of the
+    busiest thread, which can use only one processor.
     """
 
     elapsed_ns: int
@@ -51,7 +51,7 @@ def carried_bps(topology: Topology, cost: TrafficCost, *, processors: int) -> fl
 
 
 def check_rate(topology: Topology, cost: TrafficCost, *, processors: int) -> None:
-    """Raise ParameterError with the maximum rate of this machine, if the topology's is above it."""
+    """Raise ParameterError, with the maximum rate of this machine, if the rate of ``topology`` is higher."""
     if not cost.frames or not cost.processor_ns:
         return
     most_bps = carried_bps(topology, cost, processors=processors)
@@ -65,56 +65,62 @@ def check_rate(topology: Topology, cost: TrafficCost, *, processors: int) -> Non
 
 
 def _offered_fps(topology: Topology) -> float:
-    """Return the frames per second that all hosts offer; with TCP, at least the port's frame rate."""
+    """Return the number of frames per second that all hosts offer.
+
+    With TCP, the result is at least the port's frame rate.
+    """
     offered_bps = sum(sender.rate_bps for sender in topology.senders if sender.protocol == "udp")
     return (max(offered_bps, topology.rate_bps) + topology.victim_bps) / (8 * FRAME_OCTETS)
 
 
 def _rounded(rate_bps: int) -> int:
-    """Return a rate rounded to two digits."""
+    """Return a rate rounded to two significant digits."""
     unit = int(10 ** max(0, len(str(rate_bps)) - 2))
     return rate_bps // unit * unit
 
 
 LINK_MTU_OCTETS = 1600
-"""The MTU of the devices' links: a full frame plus its tags."""
+"""The MTU of the devices' links, which is the length of a full frame and tags."""
 HOST_MTU_OCTETS = 1500
 PAYLOAD_OCTETS = 1400
 STATS_INTERVAL = "500ms"
 
 _DEVICES = "net"
 _RECEIVER, _VICTIM, _PINGER = "receiver", "victim", "pinger"
-"""The host that sends pings has no reaction point, so that they measure only the port's queue."""
+"""The hosts that receive and that send pings.
+
+The host that sends pings has no reaction point, so the pings measure only the port's queue.
+"""
 _READY_S = 120.0
 _PING_INTERVAL_S = 0.05
 _GRACE_S = 10.0
 _FINAL_EXCHANGE_S = 30.0
-"""The time for iperf3's final exchange, which waits for the sender's queued data."""
+"""The time for iperf3's final exchange, which waits for the queued data of the sender."""
 _LOOK_S = 0.02
 _MEET_S = 5.0
 _FIRST_PORT = 5201
 _CONGESTION = "cubic"
-"""The congestion control of TCP, independent of this machine's default."""
+"""The congestion control of TCP, which must not depend on this machine's default."""
 _ECT0 = "2"
-"""The type of service of flows, so that a port may mark their frames."""
+"""The type of service of flows, which permits a port to mark the frames."""
 _SHOWN_OCTETS = 128
 _LISTEN_S, _SETTLE_S, _WARM_UP_S = 0.3, 0.4, 1.0
-"""The times for receivers to listen, for traffic to begin, and for measuring the cost of frames."""
+"""The times until receivers listen, until traffic begins, and for the measurement of the cost of frames."""
 _TOGETHER = "net.ndjson"
 _HOST_PROCESSORS = 2
 _COALESCED_FRAMES = {"cp": 2, "edge": 4, "rp": 2}
-"""The coalescing time of devices in full frames at the port, since they share the processors.
+"""The coalescing time of devices, in full frames at the port, because the devices share the processors.
 
-Longer times would send frames in bursts, which mechanisms that measure a rate misjudge.
+With longer times, devices would send bursts, and mechanisms that measure a rate would misjudge the rate.
 """
 _FULL_FRAME_BITS = 12_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """The settings of a run besides its topology.
+    """The settings of a run, except the topology.
 
-    ``command`` starts this project's command line, ``folder`` is for reports and captures.
+    ``command`` starts this project's command line. ``folder`` is the folder for reports and captures.
     """
 
     mechanism: str
@@ -125,31 +131,33 @@ class RunSettings:
     seed: int
     flow_control: str | None = None
     any_rate: bool = False
-    """Whether to continue if the machine cannot carry the rate."""
+    """Whether to continue if the machine cannot forward the configured rate."""
     together: bool | None = None
-    """Whether the devices are threads of one process, or a process each; None for an automatic choice."""
+    """Whether the devices are threads of one process or separate processes; ``None`` means an automatic
+    choice.
+    """
     check: Callable[[], None] = lambda: None
-    """A function called often, which may raise an exception to end the run."""
+    """A function that is called often, and that may raise an exception to end the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """The programs' own reports of a run, unchanged."""
+    """The unchanged reports of the programs of a run."""
 
     senders: tuple[dict[str, Any], ...]
     """Reports of iperf3's receiving end."""
     sent: tuple[dict[str, Any], ...]
-    """Reports of iperf3's sending end, which has the retransmissions."""
+    """Reports of iperf3's sending end, which contain the retransmissions."""
     victim: dict[str, Any] | None
     ping: str
     port: list[dict[str, Any]]
-    """The documents of ``live cp``, the summary last."""
+    """The JSON documents of ``live cp``; the last document is the summary."""
     edge: list[dict[str, Any]]
     points: tuple[list[dict[str, Any]], ...]
 
 
 def check_programs() -> None:
-    """Raise MissingDependencyError if a program for the traffic is missing."""
+    """Raise MissingDependencyError if a program that generates traffic is missing."""
     for program, purpose in (("iperf3", "traffic"), ("ping", "latency")):
         if which(program) is None:
             raise MissingDependencyError(package=program, extra="live", purpose=f"a testbed's {purpose}")
@@ -158,7 +166,8 @@ def check_programs() -> None:
 def run(topology: Topology, given: RunSettings) -> RunReport:
     """Build the network, run the traffic, and remove the network.
 
-    InterfaceError without the right to, ParameterError for a rate that this machine cannot carry.
+    Raises InterfaceError if the process may not create namespaces, and ParameterError for a rate that this
+    machine cannot forward.
     """
     check_programs()
     make_folder(given.folder)
@@ -176,14 +185,17 @@ def _sender_names(topology: Topology) -> list[str]:
 
 
 def _hosts(topology: Topology) -> list[tuple[str, int]]:
-    """Return the hosts' names, and the last part of their addresses."""
+    """Return the hosts' names, with the last part of each host's address."""
     hosts = [(name, n + 1) for n, name in enumerate(_sender_names(topology))]
     hosts += [(_RECEIVER, 250), (_PINGER, 251)]
     return [*hosts, (_VICTIM, 252)] if topology.victim_bps else hosts
 
 
 def _wire(spaces: Namespaces, topology: Topology) -> None:
-    """Connect hosts to their devices, and these to the port; all but the hosts are in one namespace."""
+    """Connect the hosts to their devices, and the devices to the port.
+
+    All devices are in one namespace; each host has a separate namespace.
+    """
     hosts = _hosts(topology)
     for name, number in hosts:
         spaces.connect((name, "eth0"), (_DEVICES, name), mtu_octets=LINK_MTU_OCTETS)
@@ -202,7 +214,7 @@ def _wire(spaces: Namespaces, topology: Topology) -> None:
 
 
 def _use_ecn() -> None:
-    """Make TCP connections of this namespace send ECT frames, which a port may mark."""
+    """Configure TCP connections of this namespace to send ECT frames, which a port may mark."""
     Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1", encoding="ascii")
 
 
@@ -211,13 +223,13 @@ def _ip(number: int) -> str:
 
 
 class _Device(NamedTuple):
-    """A live device: its role, and its options by their names in a file."""
+    """A live device: the role, and the options by the names in a TOML file."""
 
     role: str
     options: dict[str, Any]
 
     def arguments(self) -> list[str]:
-        """Return the arguments of a command line."""
+        """Return the arguments of the device's command line."""
         arguments = [self.role]
         for name, value in self.options.items():
             for each in [value] if isinstance(value, str) else value:
@@ -226,7 +238,7 @@ class _Device(NamedTuple):
 
 
 def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
-    """Return the file for ``live net`` with these devices."""
+    """Return the text of a file for ``live net`` with these devices."""
     lines = [f"mechanism = {json.dumps(mechanism)}"]
     for name, device in devices.items():
         lines += ["", f"[{device.role}.{name}]"]
@@ -235,16 +247,17 @@ def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
 
 
 def _suits_one_process(devices: int) -> bool:
-    """Return whether ``devices`` devices are better run as threads of one process.
+    """Return whether ``devices`` devices should run as threads of one process.
 
-    They take less processor time than a process each, and wait a fifth as long for a shared processor; if
-    each has a processor of its own, besides the hosts, none waits for another.
+    Threads of one process use less processor time than separate processes, and wait a fifth as long for a
+    shared processor. If each device and each host can have a separate processor, no device waits for another
+    device.
     """
     return len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
 
 
 def _part_reports(folder: Path, devices: Iterable[str]) -> None:
-    """Write a file with each device's own reports, as from a process of its own."""
+    """Write a file with the reports of each device, as a separate process of the device would do."""
     lines = (folder / _TOGETHER).read_text(encoding="utf-8").splitlines(keepends=True)
     own: dict[str, list[str]] = {name: [] for name in devices}
     for line in lines:
@@ -257,7 +270,10 @@ def _part_reports(folder: Path, devices: Iterable[str]) -> None:
 
 @contextmanager
 def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iterator[None]:
-    """Start the devices, wait until all are ready, and end them so that they write their summaries."""
+    """Start the devices, wait until all devices are ready, and terminate them at the end of the context.
+
+    At the end, the devices write their summaries.
+    """
     inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
     inputs += [_PINGER, *(["aside"] if topology.victim_bps else [])]
     rate = f"{topology.rate_bps}b/s"
@@ -321,7 +337,7 @@ def _wait_ready(given: RunSettings, started: Sequence[tuple[str, subprocess.Pope
 
 
 def _wait(program: subprocess.Popen[bytes], seconds: float, given: RunSettings) -> None:
-    """Wait until ``program`` ends; after ``seconds`` it is ended."""
+    """Wait until ``program`` ends, and terminate ``program`` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while program.poll() is None:
         given.check()
@@ -365,7 +381,7 @@ def _flows(topology: Topology) -> list[_Flow]:
 
 
 def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None:
-    """Send for the requested time, with pings."""
+    """Send traffic and pings for the requested time."""
     flows = _flows(topology)
     _meet(spaces, [(_PINGER, _ip(250)), *((flow.sender, flow.ip) for flow in flows)], given)
     _start_receivers(spaces, flows, given)
@@ -385,7 +401,7 @@ def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None
 
 
 def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettings) -> None:
-    """Ping each pair once without load: hosts learn each other's addresses, and the port its stations."""
+    """Ping each pair once without load, so that hosts learn addresses and the port learns stations."""
     arguments = ["ping", "-n", "-c", "1", "-w", f"{_MEET_S:.0f}"]
     pings = [spaces.start(name, [*arguments, ip], output=subprocess.DEVNULL) for name, ip in pairs]
     for ping in pings:
@@ -393,7 +409,7 @@ def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettin
 
 
 def _check_rate(spaces: Namespaces, topology: Topology) -> None:
-    """Raise ParameterError if the machine cannot carry the rate, by the cost of the first frames."""
+    """Raise ParameterError if the cost of the first frames shows that the machine cannot forward the rate."""
     names = _sender_names(topology)
 
     def sent() -> int:
@@ -413,7 +429,7 @@ def _check_rate(spaces: Namespaces, topology: Topology) -> None:
 
 
 def _received_frames(interfaces: Sequence[str]) -> int:
-    """Return the number of frames received by interfaces of this thread's namespace."""
+    """Return the number of frames that interfaces of this thread's namespace received."""
     lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
     fields = (line.split(":") for line in lines if ":" in line)
     return sum(int(counts.split()[1]) for name, counts in fields if name.strip() in interfaces)
@@ -481,20 +497,21 @@ class _Reader:
 
 
 SETTLING_S = 5.0
-"""The settling time before a mechanism's queue and losses count; at most half of the run."""
+"""The settling time before the queue and losses count; the settling time is at most half of the run."""
 _BUSY_FRAMES = 50
-"""The minimum number of frames that leave the port between two reports under traffic."""
+"""The minimum number of frames that leave the port between two reports while there is traffic."""
 _ROUND_TRIP = re.compile(r"time=([0-9.]+) ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """The results of a run after settling: rates in bit/s at the receivers, and the queue.
+    """The results of a run after settling, with rates in bit/s at the receivers.
 
-    ``lost_share`` is the lost fraction of all frames of UDP senders, ``retransmits`` the retransmissions of
-    TCP senders, both for the whole run and None without such senders; ``dropped_frames`` at the port after
-    settling. Ping times, of the whole run, are None if none came back. ``starved_ns`` is the longest time for
-    which a device was ready to run but did not; 0 if negligible.
+    ``lost_share`` is the fraction of frames that UDP senders lost. ``retransmits`` is the number of
+    retransmissions of TCP senders. Both cover the whole run, and are ``None`` without such senders.
+    ``dropped_frames`` are drops at the port after settling. Ping times cover the whole run, and are ``None``
+    if no reply was received. ``starved_ns`` is the maximum time in which a device was ready but did not run,
+    or 0 if the time is negligible.
     """
 
     mechanism: str
@@ -514,7 +531,7 @@ class RunOutcome:
 
 
 def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) -> RunOutcome:
-    """Return the results in the reports of a run."""
+    """Return the results of a run from the reports of the run."""
     rates = tuple(_rate_bps(flow) for flow in report.senders)
     trips = [float(text) for text in _ROUND_TRIP.findall(report.ping)]
     lost = [share for flow in report.senders if (share := _lost_share(flow)) is not None]
@@ -542,7 +559,7 @@ def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) 
 
 
 def _starved_ns(documents: list[dict[str, Any]]) -> int:
-    """Return the time for which a device waited for the processor, 0 if negligible."""
+    """Return the time for which a device waited for the processor, or 0 if the time is negligible."""
     if not documents:
         return 0
     last = documents[-1]
@@ -552,7 +569,7 @@ def _starved_ns(documents: list[dict[str, Any]]) -> int:
 
 
 def _settled(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the reports of the port under traffic, without the settling time."""
+    """Return the port's reports under traffic, without the reports of the settling time."""
     busy = [
         later
         for earlier, later in pairwise(documents)
@@ -579,7 +596,7 @@ def _grown(settled: list[dict[str, Any]], name: str) -> int:
 
 
 def _rate_bps(flow: dict[str, Any]) -> float:
-    """Return the rate at iperf3's receiving end after settling."""
+    """Return the rate after settling at iperf3's receiving end."""
     spans = [interval["sum"] for interval in flow.get("intervals", [])]
     from_s = min(SETTLING_S, spans[-1]["end"] / 2) if spans else 0.0
     # The last one is incomplete, and includes late frames.

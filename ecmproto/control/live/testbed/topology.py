@@ -29,7 +29,7 @@ _KNOWN_OF_SENDER = {"rate", "protocol"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A host that sends to the receiver: at ``rate_bps`` with UDP, at TCP's own rate otherwise."""
+    """A host that sends to the receiver: at ``rate_bps`` with UDP, or at the rate that TCP chooses."""
 
     rate_bps: int
     protocol: str = "udp"
@@ -42,10 +42,10 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Senders, each with a reaction point, a port of ``rate_bps``, and a receiver with an edge.
+    """A topology: senders with a reaction point each, a port of ``rate_bps``, and a receiver with an edge.
 
-    ``victim_bps`` is the additional rate of the first sender to a host at the port; 0 for no such host.
-    ParameterError for an invalid rate, for no senders, or more than 32.
+    ``victim_bps`` is the additional rate of the first sender to a host at the port, or 0 without such a host.
+    Raises ParameterError for an invalid rate, without senders, or for more than 32 senders.
     """
 
     rate_bps: int
@@ -54,7 +54,7 @@ class Topology:
     victim_bps: int = 0
 
     def __post_init__(self) -> None:
-        """Check the rate and the number of senders."""
+        """Raise ParameterError for an invalid rate or number of senders."""
         PortConfig(rate_bps=self.rate_bps, buffer_octets=1)
         if not 1 <= len(self.senders) <= MOST_SENDERS:
             raise ParameterError(name="senders", needed=f"1 to {MOST_SENDERS}", got=str(len(self.senders)))
@@ -63,7 +63,7 @@ class Topology:
 def dumbbell(
     *, senders: int, rate_bps: int, load: float, protocol: str = "udp", victim_bps: int = 0
 ) -> Topology:
-    """Return ``senders`` hosts that together offer ``load`` times the port's rate."""
+    """Return a topology of ``senders`` hosts that together offer ``load`` times the port's rate."""
     each = int(rate_bps * load / max(1, senders))
     return Topology(
         rate_bps=rate_bps,
@@ -73,7 +73,9 @@ def dumbbell(
 
 
 def read_topology(path: str) -> Topology:
-    """Return the topology in a TOML file; SpecError if it is invalid, OSError if it is unreadable."""
+    """Return the topology in a TOML file; raise SpecError for invalid content and OSError for an unreadable
+    file.
+    """
     with open(path, "rb") as stream:
         table = read_document(stream, path)
     _check_names(path, table, _KNOWN)
