@@ -58,8 +58,6 @@ class FECNSource(FECNDiscards):
     """Number of frames of flows outside the table, which share the last queue."""
     tags: int
     """Number of frames that got an RD tag."""
-    untaggable_frames: int
-    """Number of frames without a due RD tag because their headers were truncated."""
     returns: int
     """Number of returning frames that set a rate."""
     infinite_returns: int
