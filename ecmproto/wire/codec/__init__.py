@@ -1,7 +1,7 @@
-"""Decoding of octets into frames and encoding of frames, for every format of the five documents.
+"""Decoding and encoding of frames, for all formats.
 
 >>> from ecmproto.wire.codec import decode, encode
->>> frame = decode(octets)                  # DecodeError when malformed; decode_lax never raises
+>>> frame = decode(octets)                  # raises DecodeError if malformed; decode_lax never raises
 >>> frame[CNM].qntz_fb, frame.spans("cnm.qntz_fb")
 >>> encode(frame) == octets
 """

@@ -229,7 +229,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if not close:
         return f"one of {', '.join(names)}"
     likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in close]
-    # the first listed of equally near names
+    # of equally near names, the first name in the list
     alike = [each for each, ratio in zip(close, likeness, strict=True) if ratio == max(likeness)]
     return f"did you mean {min(alike, key=names.index)!r}?"
 

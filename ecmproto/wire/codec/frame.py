@@ -307,12 +307,12 @@ def _decode(
     starts = [0]
     error: DecodeError | None = None
     pos, stop = 0, last
-    # the formats that the first layer of a packet determines, and the maximum end of the last of them
+    # the next formats, which the first layer of a packet determines, and the limits of the last format
     awaited: tuple[type[Layer], ...] = ()
     whole = stop, reach
-    # the layers around what is looked at, and how far each of them may be followed
+    # the layers that contain the current layer, with the limits of each
     around: list[tuple[Layer, int, int]] = []
-    # the wrapper whose parts are looked at, the rest of these, and the start of the innermost Ethernet header
+    # the wrapper of the current part, the remaining parts, and the start of the innermost Ethernet header
     wrapper: Layer | None = None
     parts: Sequence[type[Layer]] = ()
     wrapped, ethernet_at = False, 0
@@ -349,7 +349,7 @@ def _decode(
             if not awaited:
                 stop, reach = whole
                 if stop == pos < reach:
-                    break  # the snap length removed all of it
+                    break  # the snap length removed the whole layer
             continue
         if wrapper is None and value.wraps and not value.holds:
             wrapper, parts = value, value.sequence_behind()
@@ -364,8 +364,8 @@ def _decode(
             cls, bound = value.inside(data, pos, end, stop)
         else:
             cls, bound = value.following(formats, data, end, stop)
-        # a bound at the end of the captured octets is either a length's or merely inherited: with an octet
-        # less, only the latter moves
+        # a bound at the end of the captured octets is either set by a length or inherited: with one octet
+        # less, only an inherited bound changes
         if stop < reach and bound == stop:
             shorter = (
                 value.inside(data, pos, end, stop - 1)

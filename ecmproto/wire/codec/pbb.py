@@ -53,7 +53,7 @@ def _customer_layers(msdu: bytes, frame: Frame) -> _Stripped | None:
     itag = parsed[0]
     assert isinstance(itag, ITag)
     tags: list[VLAN | STag] = []
-    pos = ITag.fixed_octets  # its closing EtherType belongs to what follows
+    pos = ITag.fixed_octets  # the last EtherType belongs to the next tag
     while len(msdu) - pos >= _TYPE_OCTETS:
         ethertype = int.from_bytes(msdu[pos : pos + _TYPE_OCTETS], "big")
         cls = dispatch(types).plain.get(ethertype)
@@ -62,7 +62,7 @@ def _customer_layers(msdu: bytes, frame: Frame) -> _Stripped | None:
         assert cls is not None
         if len(msdu) - pos < _TAG_OCTETS:
             return None
-        # a tag's own octets, then a placeholder for the EtherType that may be missing after it
+        # the octets of a tag, then a placeholder for the next EtherType, which may be missing
         tag = cls.parse(msdu[pos + _TYPE_OCTETS : pos + _TAG_OCTETS] + bytes(_TYPE_OCTETS), 0, _TAG_OCTETS)
         assert tag is not None
         pos += _TAG_OCTETS

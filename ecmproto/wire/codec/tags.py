@@ -234,7 +234,7 @@ def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[Locat
 
     ``octets`` are the captured octets of the frame, starting with the DA.
     """
-    # Two octets more: with them the EtherType after the last complete tag always exists.
+    # With two added octets, an EtherType always follows the last complete tag.
     padded = octets + bytes(TYPE_OCTETS)
     frame = decode_lax(padded, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes)
     if not frame.layers or type(frame.layers[0]) is not Ethernet or len(octets) < TYPE_AT:
@@ -250,7 +250,7 @@ def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[Locat
         return tags, True
     if int.from_bytes(octets[end : end + TYPE_OCTETS]) not in tag_ethertypes(ethertypes):
         return tags, False
-    # The tag of this EtherType is truncated or unassigned: then it is payload.
+    # The tag with this EtherType is truncated, or is payload because the tag is unassigned.
     layers = decode_lax(octets, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes).layers
     return tags, not any(isinstance(layer, UnknownTag) for layer in layers[1 + len(tags) :][:1])
 

@@ -70,7 +70,7 @@ class EtherTypes:
             roles[value] = field.name
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        # in another process the default is the default itself too, so that its identity can be compared
+        # unpickling the default map returns the default map itself, so that identities can be compared
         return (
             "DEFAULT" if self is DEFAULT else (functools.partial(EtherTypes, **dataclasses.asdict(self)), ())
         )

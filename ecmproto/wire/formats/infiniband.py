@@ -152,7 +152,7 @@ class _Decoded(Protocol):
 
 def crc_is_bad(frame: _Decoded) -> bool:
     """Return whether a decoded frame has an incorrect invariant CRC."""
-    # a packet ends with it
+    # a packet ends with the invariant CRC
     if not frame.layers or not isinstance(frame.layers[-1], ICRC):
         return False
     return crc_status(frame.layers, frame.boundaries()) == BAD

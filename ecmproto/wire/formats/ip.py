@@ -446,7 +446,7 @@ class AH(Extension):
         Count(key="length", scale=4, minus=4), default=b"", doc="integrity check value", source="RFC 4302 2.6"
     )
     ip_protocol = PROTO_AH
-    # it covers the fields before the check value
+    # the length covers the fields before the check value
     limits = (Limit(key="length", low=1, high=255),)
 
 

@@ -131,13 +131,13 @@ MOST_FORMATS = 120
 def _added() -> Iterator[tuple[type[Layer], EntryPoint | None]]:
     """Yield the formats of other packages with the entry points, then the registered formats."""
     if any(map(_names_formats, sys.path)):
-        # imported only if needed, since that takes longer than all of this module's other work
+        # imported only if needed, because the import takes longer than the rest of this module
         from importlib.metadata import entry_points
 
         for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
             try:
                 cls = entry.load()
-            except (Exception, SystemExit) as error:  # any exception of a foreign package's import
+            except (Exception, SystemExit) as error:  # importing another package may raise any exception
                 warn_of_plugin(entry, f"{type(error).__name__}: {error}")
                 continue
             if isinstance(cls, type) and issubclass(cls, Layer) and hasattr(cls, "layout"):
@@ -282,7 +282,7 @@ BEHIND_IPV6 = BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next
 
 def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
     """Return the formats for an EtherType map."""
-    # hashing a map takes longer than decoding a tag, and it is nearly always this one
+    # hashing a map takes longer than decoding a tag, and nearly all callers use the default map
     return _DEFAULT if ethertypes is DEFAULT else _dispatch(ethertypes)
 
 
@@ -320,7 +320,7 @@ def _by_selector(
     members: list[type[Layer]], select: Callable[[bytes, int], int], other: type[Layer]
 ) -> Chooser:
     by_value = {value: cls for cls in members for value in cls.selected_by}
-    # too short to decide: a format that the octets cannot fill, so that this is an error and not Data
+    # too few octets to select: a format that needs more octets, so that decoding fails
     short = other if other.fixed_octets else members[0]
 
     def choose(data: bytes, pos: int, stop: int) -> type[Layer]:

@@ -106,7 +106,7 @@ def check_summary(name: str, summary: Summary) -> None:
         except ValueError as error:
             raise TypeError(f"{name}: summary: expected a template, got {template!r} ({error})") from None
         if unknown := sorted(styles - known):
-            # imported in case of errors only: it takes long
+            # imported only for errors, because the import is slow
             import difflib
 
             near = difflib.get_close_matches(unknown[0], known, n=1)

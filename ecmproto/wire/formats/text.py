@@ -56,7 +56,7 @@ def address_text(octets: bytes) -> str:
 
     An IPv4-mapped IPv6 address ends in dotted notation.
     """
-    from socket import AF_INET, AF_INET6, inet_ntop  # which few commands need
+    from socket import AF_INET, AF_INET6, inet_ntop  # only few commands need the import
 
     return inet_ntop(AF_INET if len(octets) == _IPV4_OCTETS else AF_INET6, octets)
 

@@ -1,14 +1,17 @@
-"""Scapy layers for every format: build, dissect, subclass them like Scapy's own.
+"""Scapy layers for every format, which can be built, dissected and subclassed like Scapy's own layers.
 
 >>> from ecmproto.wire.layers import CNM, CNTag, bind
 >>> from scapy.layers.l2 import Dot1Q, Ether
->>> bind()                                     # explicit; unbind() undoes it
+>>> bind()                                     # unbind() removes the bindings
 >>> Ether(dst="02:00:00:00:00:01") / Dot1Q(prio=6) / CNTag(flow_id=7) / CNM(qntz_fb=40)
 
-Importing this binds nothing.  Scapy's own Dot1Q, Dot1AD (S-TAG) and Dot1AH (I-TAG) serve for VLAN and PBB
-tags; for RoCE BTH, GRH, AETH and CNPPadding of its `scapy.contrib.roce`, which `bind` loads.  So that
-importing stays quick, Scapy does not read the host's routes; to send IP packets by route, call
-``conf.route.resync()``, or import ``scapy.all`` first.
+Importing this package does not bind the layers.
+
+Scapy already has layers for some formats: Dot1Q, Dot1AD (S-TAG) and Dot1AH (I-TAG) for VLAN and PBB tags, and
+BTH, GRH, AETH and CNPPadding of `scapy.contrib.roce` for RoCE. `bind` imports `scapy.contrib.roce`.
+
+This package prevents Scapy from reading the host's routes, which would make the import slow. To send IP
+packets by route, call ``conf.route.resync()`` or import ``scapy.all`` first.
 """
 
 import sys
@@ -18,7 +21,7 @@ from scapy.config import conf
 if "scapy.route" not in sys.modules:
     conf.route_autoload = conf.route6_autoload = False
 
-# the layers load Scapy's, which read those settings
+# the import of the layers loads Scapy's layers, which read these settings
 from ecmproto.wire.layers.bindings import (
     CSIG,
     Branch,

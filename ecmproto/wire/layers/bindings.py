@@ -1,10 +1,11 @@
-"""Binding of layers to EtherTypes in Scapy's tables, conversion of whole packets, deeper trees.
+"""Binding of layers to EtherTypes in Scapy's tables, conversion of packets, and trees of layers.
 
-Nothing is bound by importing.  Scapy keeps its bindings in class attributes; `bind` puts ours before the
-others, so that they take precedence over the bindings of contrib modules, and `unbind` removes exactly the
-entries of `bind`.  Formats that share an EtherType declare their discriminator word or opcode.
+Importing this module does not bind the layers. Scapy stores bindings in class attributes. `bind` inserts the
+bindings of this package first, so that these bindings take precedence over the bindings of contrib modules.
+`unbind` removes exactly the entries that `bind` inserted. Formats that share an EtherType declare a
+discriminator word or an opcode.
 
->>> print(payload_text(octets))             # a whole frame as Scapy sees it, down to IP, TCP, UDP, DNS, …
+>>> print(payload_text(octets))             # all layers that Scapy dissects, including IP, TCP, UDP, DNS, …
 """
 
 from __future__ import annotations
@@ -64,27 +65,27 @@ LAYERS: dict[type[codec.Layer], type[Packet]] = {
     codec.MACControl: MACControl,
     **PARTS,
 }
-"""The layers of this package, by format."""
+"""Scapy layers of this package, by format."""
 
 _SCAPYS_OWN = {each.__name__ for each in (ethernet, ip, roce, gre, erspan, vxlan, geneve, mpls, tzsp)}
-"""The modules of formats that Scapy has layers for."""
+"""Modules of formats for which Scapy has layers."""
 _WRAPPERS = (
     "scapy.layers.vxlan",
     *(f"scapy.contrib.{each}" for each in ("erspan", "geneve", "mpls", "tzsp")),
 )
-"""Scapy's modules of wrappers beside GRE, which bind their layers when they are imported."""
+"""Modules of Scapy with wrappers other than GRE. Importing a module binds the module's layers."""
 _DERIVED = [cls for cls in FORMATS if cls not in LAYERS and cls.__module__ not in _SCAPYS_OWN]
 LAYERS |= {cls: layer_of(cls) for cls in _DERIVED}
 CSIG = LAYERS[csig.CSIG]
 
 VLAN_LAYERS: dict[str, type[Packet]] = {"c_tag": Dot1Q, "s_tag": Dot1AD, "i_tag": Dot1AH}
-"""Scapy's own layers by their role in the EtherType map."""
+"""Scapy's own layers, by attribute of `EtherTypes`."""
 
 _FORMATS = dispatch()
 
 
 def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Packet]:
-    """Return the layer to dissect ``octets`` with after the EtherType of ``role``."""
+    """Return the layer that dissects ``octets`` after the EtherType ``role``."""
     if not octets:
         return otherwise
     ethertype = getattr(_FORMATS.ethertypes, role)
@@ -96,38 +97,41 @@ def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Pa
 
 
 class ExperimentalMessage(Packet):
-    """Any message of the experimental EtherType: dissects as the layer that the word announces."""
+    """Message with the experimental EtherType.
+
+    The discriminator word determines the layer for the dissection.
+    """
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer by Protocol and Type."""
+        """Return the layer for the message's Protocol and Type."""
         return _behind("message", _pkt, UnknownMessage)
 
 
 class ExperimentalTag(Packet):
-    """Any tag of the experimental EtherType: dissects as the layer that the word announces."""
+    """Tag with the experimental EtherType. The discriminator word determines the layer for the dissection."""
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer by Protocol and Type."""
+        """Return the layer for the tag's Protocol and Type."""
         return _behind("tag", _pkt, UnknownTag)
 
 
 class MACControlFrame(Packet):
-    """Any MAC Control frame: dissects as the layer of its opcode."""
+    """MAC Control frame. The opcode determines the layer for the dissection."""
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer by opcode."""
+        """Return the layer for the opcode."""
         return _behind("mac_control", _pkt, MACControl)
 
 
 class LLDPDU(Packet):
-    """An LLDPDU: dissects as the layer of its first TLV."""
+    """LLDPDU. The first TLV determines the layer for the dissection."""
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer of the first TLV."""
+        """Return the layer for the first TLV."""
         return _behind("lldp", _pkt, LLDPTLV)
 
 
@@ -139,7 +143,7 @@ DOORS: dict[str, type[Packet]] = {
     "mac_control": MACControlFrame,
     "lldp": LLDPDU,
 }
-"""The layer that dissects each role of the EtherType map."""
+"""Layer that dissects each EtherType, by attribute of `EtherTypes`."""
 
 
 _LOWERS: tuple[type[Packet], ...] = (Ether, Dot1Q, Dot1AD)
@@ -150,7 +154,7 @@ _Guess = tuple[dict[str, Any], type[Packet]]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Bound:
-    """The entries that `bind` has put into Scapy's tables, and those that it has replaced."""
+    """Entries that `bind` added to Scapy's tables, and the replaced entries."""
 
     ethertypes: EtherTypes
     guesses: list[tuple[type[Packet], _Guess]] = dataclasses.field(default_factory=list)
@@ -164,9 +168,10 @@ _bound: _Bound | None = None
 
 
 def bind(ethertypes: EtherTypes = DEFAULT) -> None:
-    """Make Scapy dissect and build these layers under ``ethertypes``.
+    """Make Scapy dissect and build the layers of this package with the EtherTypes of ``ethertypes``.
 
-    Binding again does nothing; binding with another map first unbinds.  Existing packets keep their types.
+    A second call with the same map has no effect. A call with another map first removes the previous
+    bindings. Existing packets keep their types.
     """
     global _bound
     if _bound is not None and _bound.ethertypes == ethertypes:
@@ -181,7 +186,7 @@ def bind(ethertypes: EtherTypes = DEFAULT) -> None:
 
 
 def unbind() -> None:
-    """Restore Scapy's tables as they were before `bind`; does nothing when nothing is bound."""
+    """Restore Scapy's tables to the state before `bind`. Without bindings, the function has no effect."""
     global _bound
     if _bound is None:
         return
@@ -195,13 +200,13 @@ def unbind() -> None:
 
 
 def bound_ethertypes() -> EtherTypes | None:
-    """Return the bound map, None without one."""
+    """Return the EtherType map of the current bindings, or ``None`` without bindings."""
     return None if _bound is None else _bound.ethertypes
 
 
 @contextmanager
 def bound(ethertypes: EtherTypes = DEFAULT) -> Iterator[None]:
-    """Bind for the length of a ``with`` block, then restore the previous bindings."""
+    """Bind the layers during a ``with`` block, then restore the previous bindings."""
     before = bound_ethertypes()
     bind(ethertypes)
     try:
@@ -235,7 +240,7 @@ def _bind_dissection(bound: _Bound) -> None:
 
 
 def _dissected_as(lower: type[Packet], ethertype: int) -> type[Packet] | None:
-    """Return Scapy's layer of an EtherType, which every layer looks up in Ether's table too."""
+    """Return Scapy's layer for an EtherType. Every layer also uses the table of Ether."""
     tables = [table for cls in (lower, Ether) for table in cls.payload_guess]
     return next((cls for values, cls in tables if values == {"type": ethertype}), None)
 
@@ -272,7 +277,7 @@ def _restore_overload(
 ) -> None:
     table = dict(_overloads_of(upper))
     if table.get(lower) is not ours:
-        return  # another binding of the layer came later
+        return  # a later binding of the layer replaced the entry
     if before is None:
         del table[lower]
     else:
@@ -284,7 +289,7 @@ _Overloads = dict[type[Packet], dict[str, Any]]
 
 
 def _overloads_of(upper: type[Packet]) -> _Overloads:
-    # Scapy's metaclass makes this attribute out of ``overload_fields``, unseen by type checkers
+    # Scapy's metaclass creates this attribute from ``overload_fields``, unknown to type checkers
     table: _Overloads = getattr(upper, _OVERLOADS)
     return table
 
@@ -294,7 +299,10 @@ def _set_overloads(upper: type[Packet], table: _Overloads) -> None:
 
 
 def _bind_resolvers(bound: _Bound) -> None:
-    """Register resolvers that find Ether's destination below a tag, or in the frame inside a message."""
+    """Register resolvers for the destination address of Ether.
+
+    The resolvers read the destination from the layers below a tag or from the sampled frame in a message.
+    """
     for layer in LAYERS.values():
         resolver = l2_register_l3 if issubclass(layer, Tag) else sampled_source
         if issubclass(layer, Tag | Sampling):
@@ -303,10 +311,11 @@ def _bind_resolvers(bound: _Bound) -> None:
 
 
 def to_scapy(frame: Frame | bytes, *, ethertypes: EtherTypes | None = None) -> Packet:
-    """Return a frame as a Scapy packet with these layers, whether they are bound or not.
+    """Return a frame as a Scapy packet with the layers of this package, whether or not the layers are bound.
 
-    ``ethertypes`` defaults to the frame's own map, for octets to the bound or else the default one.  Fewer
-    octets than an Ethernet header are Raw.  EncodeError for a frame that cannot be encoded.
+    ``ethertypes`` defaults to the frame's map. For octets, the default is the bound map or, without bindings,
+    the default map. Octets shorter than an Ethernet header are Raw. Raises EncodeError for a frame that
+    cannot be encoded.
     """
     if isinstance(frame, Frame):
         octets, own = encode(frame), frame.ethertypes
@@ -319,9 +328,10 @@ def to_scapy(frame: Frame | bytes, *, ethertypes: EtherTypes | None = None) -> P
 
 
 def from_scapy(packet: Packet, *, ethertypes: EtherTypes | None = None) -> Frame:
-    """Return a Scapy packet as a decoded frame; DecodeError when its octets are malformed.
+    """Return a Scapy packet as a decoded frame.
 
-    ``ethertypes`` defaults to the bound map, else the default one.
+    ``ethertypes`` defaults to the bound map or, without bindings, to the default map. Raises DecodeError if
+    the packet's octets are malformed.
     """
     return decode(bytes(packet), ethertypes=ethertypes or bound_ethertypes() or DEFAULT)
 
@@ -330,19 +340,19 @@ DEEP_MODULES = (
     "scapy.layers.inet", "scapy.layers.inet6", "scapy.layers.dhcp", "scapy.layers.dhcp6",
     "scapy.layers.dns", "scapy.layers.ntp", "scapy.layers.sctp", "scapy.layers.vxlan",
 )  # fmt: skip
-"""The Scapy modules whose layers a tree shows; loaded with the first tree."""
+"""Scapy modules whose layers a tree shows. The modules are loaded for the first tree."""
 
 
 MAX_DEPTH = 8
-"""The maximum depth of packets within packets in a tree: octets can nest hundreds of them."""
+"""Maximum depth of nested packets in a tree, because octets can nest hundreds of packets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One layer of a tree: its name, its fields as text, and the packets inside it.
+    """Layer of a tree: the name, the fields as text, and the nested packets.
 
-    ``branches`` are packets within fields (DNS records) and the frame inside a message, not the layer's
-    payload, which is the next branch of the tree.
+    ``branches`` contains packets in fields (such as DNS records) and the sampled frame of a message. The
+    payload of the layer is the next item of the tree instead.
     """
 
     name: str
@@ -351,7 +361,7 @@ class Branch:
 
 
 def payload_tree(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> tuple[Branch, ...]:
-    """Return a frame's layers, outermost first, as Scapy dissects them; never raises for any octets."""
+    """Return the layers of a frame as dissected by Scapy, outermost first. Raises no error for any octets."""
     for name in DEEP_MODULES:
         importlib.import_module(name)
     with bound(ethertypes):
@@ -359,7 +369,7 @@ def payload_tree(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> tuple[Br
 
 
 def payload_text(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> str:
-    """Return `payload_tree` as indented lines."""
+    """Return `payload_tree` as indented text lines."""
     return "\n".join(_lines(payload_tree(octets, ethertypes=ethertypes), indent=""))
 
 
@@ -406,5 +416,5 @@ def _text(layer: Packet, field: Any, value: Any) -> str:
     try:
         return str(field.i2repr(layer, value))
     except Exception:
-        # a dissector of Scapy's that cannot show the values it read from hostile octets
+        # some dissectors of Scapy cannot show the values of malformed octets
         return repr(value)

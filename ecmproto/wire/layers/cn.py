@@ -1,4 +1,4 @@
-"""Congestion notification of 802.1Q as Scapy layers: the CN-TAG and the message (CNM)."""
+"""Scapy layers for congestion notification of 802.1Q: the CN-TAG and the message (CNM)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ecmproto.wire.layers.parts import (
 
 
 class CNTag(Tag):
-    """CN-TAG with the flow of a data frame (802.1Q 32.2.1).
+    """CN-TAG, which identifies the flow of a data frame (802.1Q 32.2.1).
 
     >>> Ether() / Dot1Q(prio=3) / CNTag(flow_id=7) / IP() / UDP()
     """
@@ -31,7 +31,7 @@ class CNTag(Tag):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
-        """Return 1 for a CNM about a frame of the same flow; otherwise the payloads decide."""
+        """Return 0 for a CNM about another flow; otherwise return whether the payloads match."""
         if not isinstance(other, CNTag):
             return 0
         if isinstance(self.payload, CNM) and self.flow_id != other.flow_id:
@@ -39,18 +39,18 @@ class CNTag(Tag):
         return int(self.payload.answers(other.payload))
 
     def hashret(self) -> bytes:
-        """Return the same octets for every frame: a CNM has to find the data frame that it answers."""
+        """Return the same value for every frame, so that Scapy compares a CNM with all data frames."""
         return b""
 
     def mysummary(self) -> str:
-        """Return the summary: flow and type."""
+        """Return the flow and the type as summary."""
         return self.sprintf("CNTag flow_id=%flow_id% (%etype%)")
 
 
 class CNM(LastLayer):
     """Congestion notification message (802.1Q 33.4).
 
-    ``q_offset`` is Qeq − Qlen: negative when congested.  ``msdu_length`` counts ``msdu`` when left out.
+    ``q_offset`` is Qeq − Qlen, negative when congested. ``msdu_length`` defaults to the length of ``msdu``.
 
     >>> Ether(dst="02:00:00:00:00:02") / Dot1Q(prio=6) / CNTag(flow_id=7) / CNM(qntz_fb=40, msdu=b"…")
     """
@@ -60,10 +60,10 @@ class CNM(LastLayer):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def encapsulated(self) -> Packet | None:
-        """Return the sampled frame as far as the MSDU contains it, None without one.
+        """Return the part of the sampled frame in the MSDU, or ``None`` for an empty MSDU.
 
-        Its source is the CNM's destination, zero without an Ethernet header below.  VLAN tag and CN-TAG of
-        the sampled frame are before the CNM, not in here.
+        The source of the sampled frame is the CNM's destination, or zero without an Ethernet header. The VLAN
+        tag and CN-TAG of the sampled frame are before the CNM and are not included.
         """
         msdu = raw_octets(self, "msdu")
         if len(msdu) < 2:
@@ -72,7 +72,7 @@ class CNM(LastLayer):
         return frame_of(raw_octets(self, "encap_dst") + (mac2str(source) if source else bytes(6)) + msdu)
 
     def quotes(self, payload: Packet) -> bool:
-        """Return whether ``payload``, the first layer of a frame after its tags, matches the MSDU."""
+        """Return whether ``payload``, the first layer after a frame's tags, matches the MSDU."""
         lower = payload.underlayer
         if lower is None:
             return False
@@ -81,17 +81,17 @@ class CNM(LastLayer):
         return octets[: len(msdu)] == msdu and _destination_below(payload) in (None, self.encap_dst)
 
     def answers(self, other: Packet) -> int:
-        """Return 1 for the frame that it quotes."""
+        """Return 1 if the MSDU matches the frame ``other``."""
         return int(not isinstance(other, CNM) and self.quotes(other))
 
     def mysummary(self) -> Any:
-        """Return the feedback, its congestion point and queue length, after addresses and flow."""
+        """Return the addresses, flow, feedback, congestion point and queue length as summary."""
         shown = "CNM qntz_fb=%qntz_fb% cpid=%cpid% q_offset=%q_offset% q_delta=%q_delta%"
         return over_ether(self.sprintf(shown), CNTag)
 
 
 def _destination_below(packet: Packet) -> str | None:
-    """Return the destination in the Ethernet header under a layer; None if it is not set."""
+    """Return the destination in the Ethernet header before a layer, or ``None`` if no destination is set."""
     lower = packet.underlayer
     while lower is not None and not isinstance(lower, Ether | Dot3):
         lower = lower.underlayer

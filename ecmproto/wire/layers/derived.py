@@ -1,9 +1,10 @@
-"""Scapy fields and layers made of formats.
+"""Scapy fields and layers that are derived from formats.
 
-The layers of ecmproto's own formats take their fields from here and have hand-written behaviour.  The formats
-of other packages get a complete layer: it computes missing lengths and EtherTypes, and shows the frame
-inside. Fields have the names of their keys, but ``payload``, which is ``sample``, since Scapy's packets have
-the other name already.
+The layers of ecmproto's own formats use these fields and have hand-written methods. Formats of other packages
+get a complete layer, which computes missing lengths and EtherTypes and shows the sampled frame.
+
+The fields have the names of their keys, except that ``payload`` is named ``sample``. Scapy packets already
+have an attribute ``payload``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from ecmproto.wire.layers.parts import (
 )
 
 RENAMED = {"payload": "sample"}
-"""The names of fields whose format's key is an attribute of Scapy's Packet."""
+"""Names of Scapy fields whose key is already an attribute of Scapy's Packet."""
 
 _ETYPE = "etype"
 _SIGNED = {8: SignedByteField, 16: SignedShortField, 32: SignedIntField, 64: SignedLongField}
@@ -67,7 +68,7 @@ _LENGTHS = {8: "B", 16: "!H", 32: "!I"}
 
 
 def layer_of(cls: type[Layer]) -> type[Packet]:
-    """Return the Scapy layer of a format; TypeError for a signed field without a Scapy type."""
+    """Return the Scapy layer for a format. Raises TypeError for a signed field without a Scapy type."""
     is_tag = cls.next_key == _ETYPE and cls.layout[-1].key == _ETYPE
     counted = cls.layout[-1].count
     base: type[Packet] = Packet
@@ -91,7 +92,10 @@ def layer_of(cls: type[Layer]) -> type[Packet]:
 
 
 def fields_of(cls: type[Layer], **names: Mapping[int, str]) -> list[Any]:
-    """Return a format's fields as Scapy's, in wire order; ``names`` gives values of some fields names."""
+    """Return the Scapy fields of a format in wire order.
+
+    ``names`` replaces the names of values, by key of the field.
+    """
     lengths = {
         field.count.key: field
         for field in cls.layout
@@ -104,7 +108,7 @@ def fields_of(cls: type[Layer], **names: Mapping[int, str]) -> list[Any]:
 
 
 def _described(field: Field, scapy_field: Any) -> Any:
-    """Return a Scapy field whose class has the meaning in its name, which is what Scapy's ``ls`` prints."""
+    """Return a Scapy field whose class name includes the field's meaning, which Scapy's ``ls`` prints."""
     inner = scapy_field.fld if isinstance(scapy_field, ConditionalField) else scapy_field
     cls = type(inner)
     inner.__class__ = type(f"{cls.__name__}: {field.described}", (cls,), {"__slots__": []})
@@ -176,7 +180,7 @@ def _encapsulated(cls: type[Layer], name: str) -> Any:
     missing = bytes(12) if cls.shows is MSDU else b""
 
     def encapsulated(self: Packet) -> Packet | None:
-        """Return the sampled frame as far as the message contains it, None without one."""
+        """Return the part of the sampled frame in the message, or ``None`` without a sampled frame."""
         octets = raw_octets(self, name)
         return frame_of(missing + octets) if octets else None
 
@@ -184,7 +188,7 @@ def _encapsulated(cls: type[Layer], name: str) -> Any:
 
 
 def lower_of(cls: type[Layer]) -> list[tuple[type[Packet], dict[str, Any]]]:
-    """Return the layers that announce a format by other means than its EtherType, and the fields they use."""
+    """Return the layers that announce a format by UDP port or IP protocol, with the values of the fields."""
     if not cls.udp_ports and cls.ip_protocol is None:
         return []
     from scapy.layers.inet import IP, UDP

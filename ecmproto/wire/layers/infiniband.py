@@ -1,8 +1,8 @@
-"""Scapy layers of RoCE: the extended headers missing in `scapy.contrib.roce`, after its own layers.
+"""Scapy layers for RoCE: the extended headers that `scapy.contrib.roce` does not have.
 
-BTH, GRH, AETH, CNPPadding and the invariant CRC, a field of BTH, are Scapy's.  Its module binds them to UDP
-port 4791 and EtherType 0x8915 when it is imported; that happens with the first `layers.bind`, and these
-bindings stay.
+BTH (with the invariant CRC as a field), GRH, AETH and CNPPadding are Scapy's layers. Importing Scapy's module
+binds these layers to UDP port 4791 and EtherType 0x8915. The first `layers.bind` imports the module, and
+these bindings stay.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ SCAPY_NAMES = {
     "se": "solicited", "m": "migreq", "padcnt": "padcount", "tver": "version", "p_key": "pkey",
     "reserved6": "resv6", "qp": "dqpn", "a": "ackreq", "reserved7": "resv7",
 }  # fmt: skip
-"""The fields of BTH that have other names in Scapy."""
+"""Fields of BTH with other names in Scapy."""
 
 
 def contrib() -> Any:
-    """Return Scapy's module of RoCE; importing it binds its layers."""
+    """Return Scapy's RoCE module. The import binds the module's layers."""
     return importlib.import_module(_CONTRIB)
 
 
 class ExtendedHeader(Packet):
-    """A header after BTH, followed by the next one of the opcode, else octets."""
+    """Header after BTH. The opcode determines the next header."""
 
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def default_payload_class(self, payload: bytes) -> type[Packet]:
-        """Return the layer of the next header of the sequence."""
+        """Return the layer of the next header, or Raw after the last header."""
         opcode = _opcode_under(self)
         of = next((cls for cls, layer in EXTENDED.items() if type(self) is layer), None)
         sequence = formats.BTH.sequences.get(-1 if opcode is None else opcode, ())
@@ -47,7 +47,7 @@ class ExtendedHeader(Packet):
         return _layer_of(behind[0], payload) if behind else Raw
 
     def mysummary(self) -> Any:
-        """Return the header's name and first fields, after the addresses."""
+        """Return the addresses, the header's name and the first fields as summary."""
         shown = " ".join(f"{field.name}=%{field.name}%" for field in self.fields_desc[:3])
         return over_ether(self.sprintf(f"{type(self).__name__} {shown}"))
 
@@ -70,7 +70,7 @@ class RDETH(ExtendedHeader):
 
 
 class DETH(ExtendedHeader):
-    """Datagram extended transport header: the queue pair that a datagram comes from."""
+    """Datagram extended transport header: the sender's queue pair."""
 
     name: str = formats.DETH.title
     fields_desc: ClassVar[list[Any]] = fields_of(formats.DETH)
@@ -112,7 +112,7 @@ EXTENDED: dict[type[Layer], type[Packet]] = {
     formats.ImmDt: ImmDt,
     formats.IETH: IETH,
 }
-"""The layers missing in Scapy, by format."""
+"""Layers that Scapy does not have, by format."""
 
 
 def _layer_of(cls: type[Layer], payload: bytes) -> type[Packet]:
@@ -123,7 +123,7 @@ def _layer_of(cls: type[Layer], payload: bytes) -> type[Packet]:
 
 
 def dissected() -> Iterator[tuple[type[Packet], dict[str, Any], type[Packet]]]:
-    """Yield a lower layer, the values of its fields, and the layer after it."""
+    """Yield each lower layer with the field values that announce an upper layer, and the upper layer."""
     from scapy.layers.inet import UDP
 
     roce = contrib()

@@ -1,7 +1,7 @@
-"""LLDP as Scapy layers: a sequence of TLVs, including Congestion Notification and DCBX ones.
+"""Scapy layers for LLDP: a sequence of TLVs, including the Congestion Notification TLV and the DCBX TLVs.
 
-``scapy.contrib.lldp`` has no Congestion Notification TLV, requires whole LLDPDUs with their mandatory TLVs
-and binds itself when imported; these accept any octets and are bound with the others.
+``scapy.contrib.lldp`` has no Congestion Notification TLV, requires complete LLDPDUs with the mandatory TLVs,
+and binds its layers on import. The layers of this module accept any octets, and `bind` binds the layers.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _PRIORITIES = [f"p{priority}" for priority in range(8)]
 
 
 class LLDPLayer(Packet):
-    """Base of TLVs and of the layers inside some: another one follows."""
+    """Base of TLVs and of the layers inside some TLVs. Another TLV or layer follows."""
 
     of: type[Layer]
-    """The format."""
+    """Format of the layer."""
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Return the layer of the next TLV, or inside one, of the next part of it."""
+        """Return the layer of the next TLV or, inside a TLV, the layer of the next part."""
         if not all(limit.low <= getattr(self, limit.key) <= limit.high for limit in self.of.limits):
             raw: type[Packet] = conf.raw_layer
             return raw
@@ -55,7 +55,7 @@ class LLDPLayer(Packet):
         return PARTS[formats.announced(formats.ethertypes.lldp, payload, 0, len(payload))[0]]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Compute the length from the layers inside, unless it is given."""
+        """Compute the length from the layers inside the TLV if no length is set."""
         if self.of.holds and "length" not in self.fields:
             octets, part = len(pkt) - HEADER_OCTETS, self.payload
             while isinstance(part, LLDPLayer) and part.of in self.of.holds:
@@ -66,9 +66,11 @@ class LLDPLayer(Packet):
 
 
 class LLDPTLV(LLDPLayer):
-    """Any TLV, its information as octets; ``type`` 0 ends the LLDPDU, what follows is padding.
+    """TLV whose information is stored as octets.
 
-    ``length`` counts ``value`` when left out.
+    ``type`` 0 ends the LLDPDU, and the remaining octets are padding.
+
+    The default of ``length`` is the length of ``value``.
     """
 
     name = "LLDP TLV"
@@ -81,16 +83,16 @@ class LLDPTLV(LLDPLayer):
     of = codec.TLV
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Return the rest as padding after the end of the LLDPDU."""
+        """Return the octets after the end of the LLDPDU as padding."""
         return (b"", s) if self.type == END else (s, None)
 
     def mysummary(self) -> Any:
-        """The TLV's type."""
+        """Return the type of the TLV as summary."""
         return over_ether(self.sprintf("LLDPTLV %type%"), *PARTS.values())
 
 
 class LLDPCongestionNotification(LLDPLayer):
-    """Congestion Notification TLV (802.1Q Annex D): a port's CNPVs, and which are ready for CN-TAGs.
+    """Congestion Notification TLV (802.1Q Annex D): a port's CNPVs, and the priorities ready for CN-TAGs.
 
     >>> LLDPCongestionNotification(cnpv="p3+p4", ready="p3") / LLDPTLV()
     """
@@ -108,12 +110,12 @@ class LLDPCongestionNotification(LLDPLayer):
     of = codec.CongestionNotificationTLV
 
     def mysummary(self) -> Any:
-        """Return the CNPVs and those that are ready."""
+        """Return the CNPVs and the ready priorities as summary."""
         return over_ether(self.sprintf("LLDPCongestionNotification cnpv=%cnpv% ready=%ready%"))
 
 
 def _layer(cls: type[Layer]) -> type[Packet]:
-    """Return the layer of a format without one of its own here."""
+    """Return a layer that is derived from a format."""
     attributes: dict[str, Any] = {
         "__module__": __name__,
         "__doc__": cls.__doc__,
@@ -130,4 +132,4 @@ PARTS: dict[type[Layer], type[Packet]] = {
     codec.TLV: LLDPTLV, codec.CongestionNotificationTLV: LLDPCongestionNotification,
 }  # fmt: skip
 PARTS |= {cls: _layer(cls) for cls in FORMATS if issubclass(cls, LLDPPart) and cls not in PARTS}
-"""The layers of all parts of an LLDPDU."""
+"""Layers for all parts of an LLDPDU, by format."""

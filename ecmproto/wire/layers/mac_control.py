@@ -1,4 +1,7 @@
-"""MAC Control as Scapy layers: PAUSE and PFC, right at every speed and stable when dissected again."""
+"""Scapy layers for MAC Control: PAUSE and PFC.
+
+Pause times are computed for any link rate, and dissecting a built frame returns the same values.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,19 @@ PRIORITIES = range(8)
 
 
 class MACControl(Packet):
-    """A MAC Control frame of any opcode but PAUSE and PFC; its octets are kept."""
+    """MAC Control frame with an opcode other than PAUSE and PFC. The octets after the opcode are stored."""
 
     name = "MAC Control"
     fields_desc: ClassVar[list[Any]] = [XShortEnumField("opcode", 0, OPCODES), XStrField("body", b"")]
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Return the opcode."""
+        """Return the opcode as summary."""
         return over_ether(self.sprintf("MACControl opcode=%opcode%"))
 
 
 class Pause(LastLayer):
-    """PAUSE (802.3 31B): stops the whole link for ``pause_time`` quanta, 0 resumes."""
+    """PAUSE (802.3 31B), which stops the whole link for ``pause_time`` quanta; 0 resumes transmission."""
 
     name = "PAUSE"
     fields_desc: ClassVar[list[Any]] = [
@@ -43,15 +46,17 @@ class Pause(LastLayer):
         return _pause_ns(self.pause_time, rate_bps)
 
     def mysummary(self) -> Any:
-        """Return the summary: the pause time."""
+        """Return the pause time as summary."""
         return over_ether(self.sprintf("Pause pause_time=%pause_time%"))
 
 
 class PFC(LastLayer):
-    """Priority-based flow control (802.3 31D): all eight times are present, the enabled ones count.
+    """Priority-based flow control (802.3 31D).
+
+    The frame contains eight pause times. Only the times of enabled priorities have an effect.
 
     >>> PFC(class_enable_vector="c3+c4", time3=0xFFFF, time4=100)
-    >>> PFC.pausing({3: 0xFFFF, 4: 100})   # the same
+    >>> PFC.pausing({3: 0xFFFF, 4: 100})   # an equal frame
     """
 
     name = "Priority-based flow control (PFC)"
@@ -66,7 +71,7 @@ class PFC(LastLayer):
 
     @classmethod
     def pausing(cls, times: Mapping[int, int]) -> PFC:
-        """Return a frame with the quanta of each priority in ``times``, all of them enabled; 0 resumes."""
+        """Return a PFC layer with pause times in quanta by priority. A pause time of 0 resumes."""
         wrong = [priority for priority in times if priority not in PRIORITIES]
         if wrong:
             raise ParameterError(name="priority", needed="0..7", got=str(wrong[0]))
@@ -75,20 +80,20 @@ class PFC(LastLayer):
 
     @property
     def times(self) -> tuple[int, ...]:
-        """The eight pause times in quanta, priority 0 first."""
+        """Pause times of the eight priorities in quanta, starting with priority 0."""
         return tuple(int(self.getfieldval(f"time{priority}")) for priority in PRIORITIES)
 
     def enabled(self, priority: int) -> bool:
-        """Return whether the time of ``priority`` counts."""
+        """Return whether the frame enables the pause time of ``priority``."""
         return bool(int(self.class_enable_vector) >> priority & 1)
 
     def pause_ns(self, rate_bps: int) -> dict[int, int]:
-        """Return the pause of each enabled priority on a link of ``rate_bps``, in ns."""
+        """Return the duration of the pause in ns for each enabled priority, on a link of ``rate_bps``."""
         times = self.times
         return {n: _pause_ns(times[n], rate_bps) for n in PRIORITIES if self.enabled(n)}
 
     def mysummary(self) -> Any:
-        """Return the enabled priorities and their times."""
+        """Return the enabled priorities with pause times as summary."""
         shown = " ".join(f"c{n}={self.times[n]}" for n in PRIORITIES if self.enabled(n))
         return over_ether(f"PFC {shown or 'no priority'}")
 

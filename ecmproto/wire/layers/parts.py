@@ -1,7 +1,8 @@
-"""Common parts of the layers: fields, tags, sampled frames, and dissection of complete layers only.
+"""Common parts of the Scapy layers.
 
-Fields are congestion point identifiers and EtherTypes or lengths; a `Tag` precedes any payload and contains
-its type; `Sampling` messages contain the first octets of a frame; every summary includes the addresses below.
+The fields are congestion point identifiers and EtherTypes or lengths. A `Tag` is before a payload and
+contains the payload's type. A `Sampling` message contains the first octets of a frame. Incomplete layers are
+not dissected. Summaries include the addresses of the lower layers.
 """
 
 from __future__ import annotations
@@ -31,50 +32,53 @@ _CPID = next(field for field in codec.CNM.layout if field.kind == "cpid")
 
 
 class CPIDField(XLongField):
-    """A congestion point identifier: a 64-bit number, shown as ``02:00:00:00:00:01/1``.
+    """Field with a congestion point identifier: a 64-bit number, shown as ``02:00:00:00:00:01/1``.
 
-    Accepts the number, ``MAC/number`` or 16 hex digits; SpecError for any other text.
+    The field accepts a number, ``MAC/number`` or 16 hex digits. Raises SpecError for any other text.
     """
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """Return the number; a list stays one, since Scapy makes a packet of each member."""
+        """Return the identifier as a number.
+
+        A list stays a list, because Scapy creates a packet for each item.
+        """
         if isinstance(x, list):
             return [self.any2i(pkt, member) for member in x]
         return value_of(_CPID, x) if isinstance(x, str) else x
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
-        """Return MAC and local number."""
+        """Return the MAC address and local number as text."""
         in_range = isinstance(x, int) and _CPID.minimum <= x <= _CPID.maximum
         return meaning_of(_CPID, x) if in_range else repr(x)
 
 
 class EtypeField(XShortEnumField):
-    """The last field of a tag: EtherType of the payload or, up to 1500, its length in octets.
+    """Last field of a tag: the EtherType of the payload, or the length of the payload in octets up to 1500.
 
-    None (the default) is computed from what follows; see `ecmproto.wire.layers.parts.Tag`.
+    The default ``None`` means that `ecmproto.wire.layers.parts.Tag` computes the value from the payload.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name, None, ETHER_TYPES)
 
     def i2m(self, pkt: Packet | None, x: Any) -> int:
-        """Return 0 for an EtherType that the tag has yet to compute."""
+        """Return 0 if the tag has yet to compute the EtherType."""
         return 0 if x is None else int(x)
 
     def i2repr_one(self, pkt: Packet | None, x: Any) -> str:
-        """Return a length as a number, an EtherType by name or in hex."""
+        """Return a length as a number, or an EtherType as a name or in hex."""
         if x is None or isinstance(x, VolatileValue) or x <= MAX_LENGTH:
             return repr(x)
         return str(super().i2repr_one(pkt, x))
 
 
 def is_variable(field: Any) -> bool:
-    """Return whether a field is a layer's variable last one."""
+    """Return whether a field is the variable last field of a layer."""
     return isinstance(field.fld if isinstance(field, ConditionalField) else field, StrField)
 
 
 def fixed_octets(cls: type[Packet]) -> int:
-    """Return the octets of a layer without its variable last field."""
+    """Return the number of octets of a layer without the variable last field."""
     widths: list[float] = [field.sz for field in cls.fields_desc if not is_variable(field)]
     return int(sum(widths))
 
@@ -83,26 +87,26 @@ _fixed_octets = lru_cache(maxsize=None)(fixed_octets)
 
 
 def whole_or_raw(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-    """Return ``cls``, or Raw for octets with an incomplete fixed part.
+    """Return ``cls``, or Raw for octets that are shorter than the fixed part of ``cls``.
 
-    This is a layer's ``dispatch_hook``, one line in each class because Scapy does not look for an inherited
-    one.
+    The function is the ``dispatch_hook`` of a layer. Each class needs a separate line for the hook, because
+    Scapy ignores an inherited hook.
     """
     return conf.raw_layer if _pkt and len(_pkt) < _fixed_octets(cls) else cls
 
 
 class LastLayer(Packet):
-    """A layer that ends the frame: octets after its body are padding, never a payload."""
+    """Layer at the end of a frame. Octets after the layer are padding, never a payload."""
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Return the rest as padding."""
+        """Return the remaining octets as padding."""
         return b"", s
 
 
 def over_ether(shown: str, *also: type[Packet]) -> Any:
-    """Return a value of ``mysummary`` with which Scapy puts the summaries of Ether and ``also`` first.
+    """Return a value for ``mysummary`` that makes Scapy show the summaries of Ether and ``also`` first.
 
-    Scapy accepts such a pair, though its annotation is str.
+    Scapy accepts such a pair, although the annotation of ``mysummary`` is str.
     """
     return shown, [Ether, *also]
 
@@ -111,9 +115,9 @@ _HEADER_OCTETS = 14
 
 
 def frame_of(octets: bytes) -> Packet | None:
-    """Dissect the first octets of a frame, from its destination address on, as far as they go.
+    """Dissect the first octets of a frame, starting with the destination address.
 
-    None for no octets, Raw for fewer than an Ethernet header has.
+    The result is ``None`` for no octets, and Raw for octets shorter than an Ethernet header.
     """
     if not octets:
         return None
@@ -121,43 +125,45 @@ def frame_of(octets: bytes) -> Packet | None:
 
 
 class Sampling(Packet):
-    """A message whose field ``sample`` contains the sampled frame's first octets, from its DA.
+    """Message whose field ``sample`` contains the first octets of the sampled frame, starting with the DA.
 
-    The field is ``payload`` elsewhere in this project (``ecm.payload``); in Scapy ``payload`` is the next
-    layer.
+    In the rest of this project, the field is named ``payload`` (``ecm.payload``). In Scapy, ``payload`` is
+    the next layer.
     """
 
     def encapsulated(self) -> Packet | None:
-        """Return the sampled frame as far as the message contains it, None without one."""
+        """Return the part of the sampled frame in the message, or ``None`` without a sampled frame."""
         return frame_of(raw_octets(self, "sample"))
 
 
 def raw_octets(packet: Packet, name: str) -> bytes:
-    """Return an octet field's value as it would be built."""
+    """Return the octets of a field, with defaults computed."""
     field, value = packet.getfield_and_val(name)
     return raw(field.i2m(packet, value))
 
 
 def sampled_source(lower: Packet, message: Packet) -> str | None:
-    """Return the destination of a message: the sampled frame's source (wire-formats 1.2)."""
+    """Return the destination of a message, which is the source of the sampled frame (wire-formats 1.2)."""
     frame = message.encapsulated()
     return str(frame.src) if isinstance(frame, Packet) and "src" in frame.fields else None
 
 
 _UNKNOWN_TYPE: int = Ether.type.default
-"""The EtherType in Scapy's Ether before a payload without one."""
+"""EtherType that Scapy's Ether has before a payload without an EtherType."""
 
 
 class Tag(Packet):
-    """A tag whose last field is ``etype``.
+    """Tag whose last field is ``etype``.
 
-    It defaults to the payload's EtherType under Ether, else the payload's length (802.3); a given one is
-    kept. Dissection uses the same table: any layer bound to ``Ether.type`` is found after a tag too, and
+    The default of ``etype`` is the EtherType of the payload under Ether or, without an EtherType, the length
+    of the payload (802.3). A value that was set is kept.
+
+    Dissection uses Scapy's table of Ether: a layer bound to ``Ether.type`` is also found after a tag.
     ``bind_layers(CNTag, Mine, etype=0x1234)`` takes precedence.
     """
 
     def add_payload(self, payload: Packet | bytes) -> None:
-        """Add a payload after the tag and copy its EtherType."""
+        """Add a payload after the tag, and copy the payload's EtherType."""
         super().add_payload(payload)
         if self.overloaded_fields or isinstance(self.payload, LLC):
             return
@@ -166,14 +172,14 @@ class Tag(Packet):
             self.overloaded_fields = {"etype": ethertype}
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in a length if neither the user nor the payload gave an EtherType."""
+        """Set the length of the payload if no EtherType is set or known."""
         if self.getfieldval("etype") is None:
             value = len(pay) if len(pay) <= MAX_LENGTH else _unbounded(self.payload)
             pkt = pkt[:-2] + struct.pack("!H", value)
         return pkt + pay
 
     def default_payload_class(self, payload: bytes) -> type[Packet]:
-        """Return the layer that ``Ether`` would choose for the same EtherType."""
+        """Return the layer that ``Ether`` chooses for the same EtherType."""
         if self.etype is None or self.etype <= MAX_LENGTH:
             return LLC
         for values, cls in Ether.payload_guess:
@@ -182,12 +188,12 @@ class Tag(Packet):
         return super().default_payload_class(payload)
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Split off the octets that an 802.3 length does not count."""
+        """Split the payload from the octets that the 802.3 length does not include."""
         if self.etype is not None and self.etype <= MAX_LENGTH:
             return s[: self.etype], s[self.etype :]
         return s, None
 
 
 def _unbounded(payload: Packet) -> int:
-    # LLC's EtherType under Ether is the one for frames too long for a length (802.1AC 12.3)
+    # an LLC payload that is too long for an 802.3 length has this EtherType under Ether (802.1AC 12.3)
     return int(payload.overload_fields.get(Ether, {}).get("type", _UNKNOWN_TYPE))

@@ -1,4 +1,4 @@
-"""The pre-standard proposals as Scapy layers: ECM, enhanced BCN, E²CM, FECN and DBP, and unknown ones."""
+"""Scapy layers for the pre-standard proposals: ECM, enhanced BCN, E²CM, FECN, DBP, and unknown messages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ecmproto.wire.layers.parts import (
 
 
 class ECM(Sampling):
-    """ECM frame: the distance of a queue from its equilibrium.
+    """ECM frame, which contains the distance of a queue from the equilibrium.
 
-    ``q_off`` is Qlen − Qeq: positive when congested, the opposite of a CNM's ``q_offset``.
+    ``q_off`` is Qlen − Qeq, positive when congested. A CNM's ``q_offset`` has the opposite sign.
     """
 
     name = "ECM frame"
@@ -33,24 +33,24 @@ class ECM(Sampling):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Return the summary: congestion point and feedback."""
+        """Return the congestion point and the feedback as summary."""
         return over_ether(self.sprintf("ECM cpid=%cpid% q_off=%q_off% q_delta=%q_delta%"))
 
 
 class CMTag(Tag):
-    """CM-Tag with the congestion point that limits the frame; ``protocol=2`` in E²CM."""
+    """CM-Tag, which names the congestion point that limits the frame's rate. E²CM uses ``protocol=2``."""
 
     name = "CM-Tag"
     fields_desc: ClassVar[list[Any]] = fields_of(codec.CMTag)
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
-        """Return the summary: congestion point, and the type of the payload."""
+        """Return the congestion point and the payload's type as summary."""
         return self.sprintf("CMTag cpid=%cpid% (%etype%)")
 
 
 class BCN(Sampling):
-    """BCN message: feedback ``e`` (positive means increase) and the link's ``capacity`` in kb/s.
+    """BCN message with the feedback ``e`` (positive means increase) and the link's ``capacity`` in kb/s.
 
     ``type="STOP"`` (1) stops the flow.
     """
@@ -60,27 +60,27 @@ class BCN(Sampling):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Return the summary: congestion point and feedback."""
+        """Return the congestion point and the feedback as summary."""
         return over_ether(self.sprintf("BCN %type% cpid=%cpid% e=%e% capacity=%capacity%kb/s"))
 
 
 class RRTTag(Tag):
-    """RRT tag with the congestion point that regulates the frame's flow."""
+    """RRT tag, which names the congestion point that regulates the frame's flow."""
 
     name = "RRT tag"
     fields_desc: ClassVar[list[Any]] = fields_of(codec.RRTTag)
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
-        """Return the summary: congestion point, and the type of the payload."""
+        """Return the congestion point and the payload's type as summary."""
         return self.sprintf("RRTTag cpid=%cpid% (%etype%)")
 
 
 class E2CM(Sampling, LastLayer):
-    """E²CM frame: a congestion point's feedback or a probe, by ``type``.
+    """E²CM frame: the feedback of a congestion point or a probe, depending on ``type``.
 
-    Only the BCN types have a ``sample``; padding follows a probe.  ``flow_id`` is computed by
-    `ecmproto.wire.formats.e2cm.flow_id`.
+    Only the BCN types have a ``sample``; padding follows a probe. `ecmproto.wire.formats.e2cm.flow_id`
+    computes ``flow_id``.
     """
 
     name = "E²CM frame"
@@ -88,7 +88,9 @@ class E2CM(Sampling, LastLayer):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
-        """Return 1 for a REV probe and the FWD probe of the same flow and CPID address (wire-formats 6)."""
+        """Return 1 if a REV probe has the flow and CPID address of the FWD probe ``other`` (wire-formats
+        6).
+        """
         return int(
             isinstance(other, E2CM)
             and self.type == PROBE_REV
@@ -97,18 +99,18 @@ class E2CM(Sampling, LastLayer):
         )
 
     def hashret(self) -> bytes:
-        """Return the CPID's address and the flow, which match replies to probes."""
+        """Return the CPID's address and the flow, which are the same in a probe and the reply."""
         return self._flow()
 
     def _flow(self) -> bytes:
         return struct.pack("!QH", self.cpid >> 16, self.flow_id)
 
     def encapsulated(self) -> Packet | None:
-        """Return the sampled frame as far as a BCN type contains it; None for probes."""
+        """Return the part of the sampled frame in the message, or ``None`` for a probe."""
         return super().encapsulated() if self.type in BCN_TYPES else None
 
     def mysummary(self) -> Any:
-        """Return the summary: type, congestion point, flow, and feedback or latency."""
+        """Return the type, congestion point, flow, and feedback or latency as summary."""
         if self.type in BCN_TYPES:
             shown = "E2CM %type% cpid=%cpid% flow_id=%flow_id% q_off=%q_off% q_delta=%q_delta%"
         else:
@@ -120,25 +122,25 @@ _NAMED_RATES = {RATE_INFINITY: "infinity"}
 
 
 class RDTag(Tag):
-    """RD tag of a data frame, which collects the ``rate`` in kb/s allowed by the path."""
+    """RD tag of a data frame. The ``rate`` is the rate in kb/s that the path allows."""
 
     name = "Rate-discovery tag (RD tag)"
     fields_desc: ClassVar[list[Any]] = fields_of(codec.RDTag, rate=_NAMED_RATES)
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def hashret(self) -> bytes:
-        """Return the rate-limited queue, as the returning frame does."""
+        """Return the rate-limited queue, which the returning frame also contains."""
         return struct.pack("!H", self.rlq_id)
 
     def mysummary(self) -> str:
-        """Return the summary: queue and rate, and the type of the payload."""
+        """Return the queue, the rate and the payload's type as summary."""
         return self.sprintf("RDTag rlq_id=%rlq_id% rate=%rate% (%etype%)")
 
 
 class FECNReturn(LastLayer):
-    """FECN returning frame with an RD tag's rate for its source.
+    """FECN returning frame, which returns the rate of an RD tag to the source.
 
-    Scapy's Ether lets no frame answer one of another EtherType, so compare the layers:
+    In Scapy, a frame under Ether never answers a frame of another EtherType. Compare the layers instead:
     ``reply[FECNReturn].answers(request[RDTag])``.
     """
 
@@ -147,15 +149,15 @@ class FECNReturn(LastLayer):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
-        """Return 1 for the RD tag of the same rate-limited queue."""
+        """Return 1 if ``other`` is an RD tag with the same rate-limited queue."""
         return int(isinstance(other, RDTag) and self.rlq_id == other.rlq_id)
 
     def hashret(self) -> bytes:
-        """Return the rate-limited queue, as the RD tag does."""
+        """Return the rate-limited queue, which the RD tag also contains."""
         return struct.pack("!H", self.rlq_id)
 
     def mysummary(self) -> Any:
-        """Return the summary: queue and rate."""
+        """Return the queue and the rate as summary."""
         return over_ether(self.sprintf("FECNReturn rlq_id=%rlq_id% rate=%rate%"))
 
 
@@ -167,29 +169,32 @@ class DBPRateReport(LastLayer):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Return the rate."""
+        """Return the rate as summary."""
         return over_ether(self.sprintf("DBPRateReport rate=%rate%"))
 
 
 class UnknownMessage(Packet):
-    """An experimental message of an unassigned Protocol or Type; its octets are kept."""
+    """Experimental message with an unassigned Protocol or Type, whose octets are stored."""
 
     name = "Unknown experimental message"
     fields_desc: ClassVar[list[Any]] = fields_of(codec.UnknownMessage)
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Return Protocol and Type."""
+        """Return Protocol and Type as summary."""
         return over_ether(self.sprintf("UnknownMessage protocol=%protocol% type=%type%"))
 
 
 class UnknownTag(Packet):
-    """An experimental tag of an unassigned Protocol or Type: its length is unknown, so it has all octets."""
+    """Experimental tag with an unassigned Protocol or Type.
+
+    The length of the tag is unknown, so the tag contains all remaining octets.
+    """
 
     name = "Unknown experimental tag"
     fields_desc: ClassVar[list[Any]] = fields_of(codec.UnknownTag)
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Return Protocol and Type."""
+        """Return Protocol and Type as summary."""
         return over_ether(self.sprintf("UnknownTag protocol=%protocol% type=%type%"))
