@@ -1,1 +1,1 @@
-"""Runs: an experiment's network on the engine, its counters, and its frames."""
+"""Runs: an experiment's network on the engine, with counters and traced frames."""

@@ -1,7 +1,7 @@
-"""Routes of a wired network: for each switch and destination the ports on shortest paths.
+"""Routes of a wired network: the ports on shortest paths, for each switch and destination.
 
-Destinations on one switch have the same routes up to it: routes lead to exits, the switches (or adapters)
-with the ports to hosts, so that their number grows with switches times exits, not with hosts.
+All destinations on one switch share routes up to this switch. Routes therefore lead to exits: switches or
+adapters with ports to hosts. The number of routes grows with switches times exits, not with hosts.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _UNREACHED = 1 << 30
 
 
 class RoutedPort(Protocol):
-    """The properties of a port that routes depend on."""
+    """Interface for the properties of a port that routes depend on."""
 
     @property
     def switch(self) -> int:
-        """The switch with the port."""
+        """The switch to which the port belongs."""
 
     @property
     def next_switch(self) -> int:
-        """The switch at the end of the line, NOWHERE for a host."""
+        """The switch at the end of the line; NOWHERE if the line ends at a host."""
 
     @property
     def station(self) -> int:
-        """The host at the end of the line, NOWHERE for a switch."""
+        """The host at the end of the line; NOWHERE if the line ends at a switch."""
 
     @property
     def delay_ns(self) -> int:
-        """The delay from a frame's last bit to the node at the end of the line."""
+        """The delay in ns from a frame's last bit to the node at the end of the line."""
 
 
 class Routes:
-    """The shortest paths from ``switches`` switches to ``stations`` hosts, without the ports in ``dead``."""
+    """Shortest paths from ``switches`` switches to ``stations`` hosts, without the ports in ``dead``."""
 
     def __init__(
         self, ports: Sequence[RoutedPort], switches: int, stations: int, dead: Collection[int] = ()
     ) -> None:
         self.exit_port: NDArray[np.int64] = np.full(stations, NOWHERE, np.int64)
-        """The port to each host."""
+        """Port that leads to each host."""
         into: list[list[tuple[int, int]]] = [[] for _ in range(switches)]
         for number, port in enumerate(ports):
             if port.station != NOWHERE:
@@ -57,7 +57,7 @@ class Routes:
         self._delay_ns = np.array([port.delay_ns for port in ports], np.int64)
         exits, exit_of = np.unique(self._origin[self.exit_port], return_inverse=True)
         self.exit: NDArray[np.int64] = exit_of
-        """The number of each host's exit."""
+        """Number of each host's exit."""
         self.exits: int = len(exits)
         self._distance = np.array([_distances(each, into) for each in exits.tolist()], np.int64)
         usable = np.array(sorted(number for each in into for _, number in each), np.int64)
@@ -67,19 +67,19 @@ class Routes:
         rows = self._origin[usable[position]] * self.exits + exit_number
         order = np.argsort(rows, kind="stable")
         self.choices = usable[position[order]].astype(np.int32)
-        """The ports of all rows, one row for each switch and exit."""
+        """Ports of all rows; each combination of switch and exit has one row."""
         starts = np.searchsorted(rows[order], np.arange(switches * self.exits + 1))
         self.offsets = starts.astype(np.int32)
-        """The start of each row in ``choices``, and at the end their number."""
+        """Start of each row in ``choices``, followed by the length of ``choices``."""
 
     @property
     def uplinks(self) -> NDArray[np.int64]:
-        """The ports among which a switch selects for a destination, in rising order."""
+        """The ports among which a switch selects for a destination, sorted."""
         counts = np.diff(self.offsets)
         return np.unique(self.choices[np.repeat(counts > 1, counts)])
 
     def delays_ns(self) -> NDArray[np.int64]:
-        """Return the delay of the first shortest path by switch and host; 0 without one."""
+        """Return the delay of the first shortest path, by switch and host; 0 if there is no path."""
         switches = self._distance.shape[1]
         to_exit = np.zeros((switches, self.exits), np.int64)
         for distance in range(1, int(self._distance[self._distance < _UNREACHED].max(initial=0)) + 1):
@@ -91,7 +91,9 @@ class Routes:
 
 
 def _distances(end: int, into: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    """Return the number of links from each switch to the switch ``end``; ``into`` has each switch's feeds."""
+    """Return the number of links from each switch to the switch ``end``; ``into`` lists each switch's
+    feeds.
+    """
     distance = [_UNREACHED] * len(into)
     distance[end] = 0
     ready = deque([end])

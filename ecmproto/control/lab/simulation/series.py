@@ -1,9 +1,11 @@
-"""The result of one run: the counts of every port and flow, over time and in total.
+"""Result of one run: the counts of every port and flow, over time and in total.
 
-The simulation fills it in; `lab.results.measurements` computes figures from it. Time is divided into windows
-of ``window_ns``, the first from 0 on; the last may be shorter. A run of more than `MAX_WINDOWS` merges them
-in pairs, so that memory does not grow with simulated time. Arrays have one entry per window unless stated
-otherwise; lengths are octets without FCS, times ns from the start of the run, rates bit/s.
+The simulation fills in the result, and `lab.results.measurements` computes figures from it. Time is divided
+into windows of ``window_ns``, starting at 0; the last window may be shorter. A run of more than `MAX_WINDOWS`
+merges windows in pairs, so that memory does not grow with simulated time.
+
+Arrays have one entry per window unless stated otherwise. Lengths are in octets without FCS, times in ns from
+the start of the run, and rates in bit/s.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from ecmproto.control.engine.gauge import TOTAL, Gauge, held_of, step_end
 from ecmproto.control.lab.model import Experiment
 
 MAX_WINDOWS = 10_000
-"""The maximum number of windows of a run; even, for merging."""
+"""Maximum number of windows of a run; an even number, for merging in pairs."""
 
 MAX_EVENTS = 100_000
-"""The maximum number of recorded PAUSE and PFC events, and completions; others are only counted."""
+"""Maximum number of recorded PAUSE and PFC events, and of recorded completions; later events are only
+counted.
+"""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,9 +42,10 @@ def _floats() -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Levels:
-    """The time that a queue spent at each length, within the measured time.
+    """Time that a queue spent at each length, within the measured time.
 
-    ``octets`` rises; ``octets[0]`` is 0 if the queue ever was empty. Both arrays have one entry per length.
+    ``octets`` is sorted. ``octets[0]`` is 0 if the queue was ever empty. Both arrays have one entry per
+    length.
     """
 
     octets: Integers = field(default_factory=_integers)
@@ -48,9 +53,9 @@ class Levels:
 
 
 def levels_of(gauge: Gauge, before_ns: Integers | None = None, row: int = TOTAL) -> Levels:
-    """Return the levels of a settled gauge since its `held_of` ``row`` was ``before_ns``.
+    """Return the levels of a settled gauge, counted from the time when `held_of` ``row`` was ``before_ns``.
 
-    A level is the end of its step: 64 octets wide, coarser above 1 MiB.
+    A level is the upper end of a histogram step. Steps are 64 octets wide, and wider above 1 MiB.
     """
     held_ns = held_of(gauge, row).copy()
     if before_ns is not None:
@@ -62,67 +67,73 @@ def levels_of(gauge: Gauge, before_ns: Integers | None = None, row: int = TOTAL)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PortSeries:
-    """The counts of an output port, or of the buffer of an egress adapter."""
+    """Counts of an output port, or of an egress adapter's buffer."""
 
     name: str
-    """``switch>peer``, ``host>peer`` for a NIC, ``host>adapter`` for an egress adapter."""
+    """Name of the port: ``switch>peer``, ``host>peer`` for a NIC, or ``host>adapter`` for an egress
+    adapter.
+    """
     kind: Literal["switch", "host", "adapter"]
     buffer_octets: int = 0
-    """The capacity; 0 if the buffer is in frames."""
+    """Capacity in octets; 0 if the capacity is given in frames."""
     buffer_frames: int = 0
     is_uplink: bool = False
-    """Whether its switch selects among this port and others."""
+    """Whether the port's switch selects among this port and other ports for some destination."""
     is_watched: bool = False
     """Whether the port has a congestion point."""
     set_point_octets: int | None = None
-    """The equilibrium queue (Qeq) of the congestion point; None without one."""
+    """Equilibrium queue (Qeq) of the congestion point, in octets; ``None`` without a congestion point."""
     xoff_octets: int | None = None
-    """The XOFF threshold of the port, or of its input, for PAUSE or PFC; None without one."""
+    """XOFF threshold of PAUSE or PFC, for the port or the port's input; ``None`` without such a threshold."""
     greatest_input_octets: int = 0
-    """The maximum occupancy compared with ``xoff_octets``."""
+    """Maximum occupancy, for comparison with ``xoff_octets``."""
     octet_ns: Floats = field(default_factory=_floats)
-    """The integral of the queue's length, frame in service included, over each window."""
+    """Integral of the queue length over each window, in octets times ns, including the frame in service."""
     peak_octets: Integers = field(default_factory=_integers)
     level_octets: Integers = field(default_factory=_integers)
-    """The length at each window's end."""
+    """Queue length in octets at the end of each window."""
     sent_frames: Integers = field(default_factory=_integers)
     sent_octets: Integers = field(default_factory=_integers)
-    """Octets of the frames whose last bit left in the window, with messages and PAUSE in band."""
+    """Octets of frames whose last bit left in the window, including in-band messages and PAUSE frames."""
     line_octets: Floats = field(default_factory=_floats)
-    """Octets of line time, overhead included; a frame across a window's edge counts partly in each window."""
+    """Line time in octets, including overhead; a frame that spans two windows counts partly in each
+    window.
+    """
     dropped_frames: Integers = field(default_factory=_integers)
     dropped_octets: Integers = field(default_factory=_integers)
     lost_messages: Integers = field(default_factory=_integers)
-    """Messages in band for which the buffer had no space."""
+    """Number of in-band messages that did not fit into the buffer."""
     lost_frames: Integers = field(default_factory=_integers)
-    """Frames lost on the link after the port."""
+    """Number of frames lost on the link after the port."""
     paused_ns: Integers = field(default_factory=_integers)
-    """The time in the window for which PAUSE or PFC stopped at least one priority."""
+    """Time in the window, in ns, during which PAUSE or PFC stopped at least one priority."""
     xoff_frames: Integers = field(default_factory=_integers)
     xon_frames: Integers = field(default_factory=_integers)
-    """PAUSE and PFC frames that resumed the port; ``xoff_frames`` stopped it."""
+    """Number of PAUSE and PFC frames that resumed the port; ``xoff_frames`` counts frames that stopped the
+    port.
+    """
     watchdogs: Integers = field(default_factory=_integers)
-    """Priorities that the port's watchdog began to serve in spite of a stop."""
+    """Number of times that the watchdog began to serve a stopped priority."""
     service_bps: Floats = field(default_factory=_floats)
-    """The mean rate of the link, or of an adapter's service, over the window."""
+    """Mean rate of the link, or of an adapter's service, over the window."""
     levels: Levels = field(default_factory=Levels)
-    """The levels from ``measure.from_ns`` to ``measure.until_ns``."""
+    """Queue levels from ``measure.from_ns`` to ``measure.until_ns``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowSeries:
-    """The counts of one flow of the experiment, over all its connections."""
+    """Counts of one flow of the experiment, over all connections of the flow."""
 
     name: str
     group: str
-    """The flow's own name if the experiment gives it no group."""
+    """Group of the flow; the flow's own name if the experiment sets no group."""
     source: str
     destination: str
     path: tuple[str, ...] = ()
-    """The ports on the path, the source's NIC first, with an egress adapter last."""
+    """Ports on the path, from the source's NIC to the last port or egress adapter."""
     offered_frames: Integers = field(default_factory=_integers)
     offered_octets: Integers = field(default_factory=_integers)
-    """Octets that the source offered; for a saturating one, octets sent."""
+    """Octets that the source offered; for a saturating source, octets sent."""
     sent_frames: Integers = field(default_factory=_integers)
     sent_octets: Integers = field(default_factory=_integers)
     """Octets that left the source's NIC."""
@@ -133,55 +144,55 @@ class FlowSeries:
     """Octets lost in the network."""
     held_out_frames: Integers = field(default_factory=_integers)
     held_out_octets: Integers = field(default_factory=_integers)
-    """Octets for which the flow's queue in the source had no space."""
+    """Octets dropped because the flow's queue in the source was full."""
     delay_ns: Floats = field(default_factory=_floats)
-    """The sum of the delays of the frames delivered in the window, since they left the source."""
+    """Sum of the delays of frames delivered in the window, in ns since each frame left the source."""
     delay_max_ns: Integers = field(default_factory=_integers)
     limit_bps: Floats = field(default_factory=_floats)
-    """The rate of the limiter at the window's end; NaN without one."""
+    """Rate of the rate limiter at the end of the window; NaN without a limiter."""
     completed: Integers = field(default_factory=_integers)
-    """Transactions, or flows of a size distribution, completed in the window."""
+    """Number of transactions, or flows of a size distribution, completed in the window."""
     completion_ns: Floats = field(default_factory=_floats)
-    """The sum of the durations of ``completed``."""
+    """Sum of the durations of completed transactions or flows, in ns."""
 
 
 def counters_of(series: type[PortSeries | FlowSeries], *types: str) -> list[str]:
-    """Return the names of the fields of ``types``, which have an entry for each window."""
+    """Return the names of fields whose type is one of ``types``; these fields have one entry per window."""
     return [each.name for each in fields(series) if each.type in types]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MessageSeries:
-    """Messages of one kind from one port or host."""
+    """Messages of one type from one port or host."""
 
     port: str
     kind: str
-    """The mechanism's name of the message: CNM, ECM, probe, RD tag returned, …."""
+    """Name that the mechanism gives the message: CNM, ECM, probe, RD tag returned, …."""
     frames: Integers = field(default_factory=_integers)
     octets: Integers = field(default_factory=_integers)
-    """The octets of the messages on links; out of band, as if they were on links."""
+    """Octets of the messages on links; an out-of-band message counts as if it were on links."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlowControlEvents:
-    """PAUSE and PFC frames in order of time, each with the port that it stopped or resumed."""
+    """PAUSE and PFC frames in time order, each with the port that the frame stopped or resumed."""
 
     time_ns: Integers = field(default_factory=_integers)
     port: Integers = field(default_factory=_integers)
-    """The stopped port, an index of `RunResult.ports`."""
+    """Index of the stopped port in `RunResult.ports`."""
     priority: Integers = field(default_factory=_integers)
-    """The priority; −1 for PAUSE, which stops all."""
+    """Stopped priority; −1 for PAUSE, which stops all priorities."""
     stops: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     omitted: int = 0
-    """The number of later events, which are only counted."""
+    """Number of later events, which are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Completions:
-    """Transactions and flows of a size distribution, in order of completion."""
+    """Completed transactions and flows of a size distribution, in order of completion."""
 
     flow: Integers = field(default_factory=_integers)
-    """The index in `RunResult.flows`."""
+    """Index of the flow in `RunResult.flows`."""
     start_ns: Integers = field(default_factory=_integers)
     end_ns: Integers = field(default_factory=_integers)
     octets: Integers = field(default_factory=_integers)
@@ -190,24 +201,26 @@ class Completions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conservation:
-    """Data frames at the end of a run, without messages."""
+    """Balance of data frames at the end of a run, without messages."""
 
     sent_frames: int = 0
-    """Frames that left a source's own queue."""
+    """Number of frames that left a source's own queue."""
     received_frames: int = 0
     dropped_frames: int = 0
     in_flight_frames: int = 0
-    """Frames in queues, in service and on links."""
+    """Number of frames in queues, in service and on links."""
 
     @property
     def missing_frames(self) -> int:
-        """Return the number of unaccounted frames: 0, or the simulation is wrong."""
+        """Return the number of unaccounted frames; any value other than 0 means that the simulation is
+        wrong.
+        """
         return self.sent_frames - self.received_frames - self.dropped_frames - self.in_flight_frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlock:
-    """A cycle of ports stopped by PAUSE or PFC, each waiting for the next one."""
+    """Cycle of ports stopped by PAUSE or PFC, in which each port waits for the next port."""
 
     time_ns: int
     ports: tuple[str, ...]
@@ -215,17 +228,17 @@ class Deadlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunResult:
-    """One run of one experiment."""
+    """Result of one run of an experiment."""
 
     experiment: Experiment
     seed: int
     duration_ns: int
-    """The simulated time: less than the experiment's if the run was stopped."""
+    """Simulated time; shorter than the experiment's duration if the run was stopped."""
     window_ns: int
-    """The window length: ``measure.window_ns``, doubled at each merging of windows."""
+    """Window length: ``measure.window_ns``, doubled each time windows are merged."""
     ports: tuple[PortSeries, ...] = ()
     flows: tuple[FlowSeries, ...] = ()
-    """The flows, in the order of the experiment."""
+    """Flows, in the order of the experiment."""
     messages: tuple[MessageSeries, ...] = ()
     flow_control: FlowControlEvents = field(default_factory=FlowControlEvents)
     completions: Completions = field(default_factory=Completions)
@@ -233,7 +246,7 @@ class RunResult:
     conservation: Conservation = field(default_factory=Conservation)
     events: int = 0
     elapsed_s: float = 0.0
-    """The elapsed real time, without compilation."""
+    """Elapsed real time in seconds, without compilation."""
 
     @property
     def windows(self) -> int:
@@ -254,9 +267,11 @@ class Progress:
     duration_ns: int
     events: int
     frames: int
-    """Frames sent by sources so far."""
+    """Number of frames sent by sources so far."""
     elapsed_s: float
 
 
 Watch = Callable[[Progress], bool]
-"""A callback with the progress of a run; a false result stops the run with its result so far."""
+"""Callback that receives the progress of a run; a false result stops the run, and the run keeps its result so
+far.
+"""

@@ -112,25 +112,25 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 _LARGEST_FLOWS = 4096
 _ETHERTYPE = b"\x08\x00"
 _FIRST_PORT = 0xCC0001
-"""The first port's number in the addresses of congestion points, 02:00:00:cc:00:01 and on."""
+"""Number of the first port in the addresses of congestion points, which start at 02:00:00:cc:00:01."""
 _PRIORITIES = 8
 _LOSSES = 7
-"""The separate random stream of losses on links."""
+"""Random stream for losses on links."""
 _TURNS = 6
-"""The separate random stream of the first turns of sprayed frames."""
+"""Random stream for the first turns of sprayed frames."""
 
 
 class PortSample:
-    """A port's counters at one time; a record (``kernels.record``)."""
+    """Counters of a port at one time; a record (``kernels.record``)."""
 
     octet_ns: float
     peak_octets: int
-    """The maximum length since the last sample."""
+    """Maximum queue length since the last sample, in octets."""
     level_octets: int
     sent_frames: int
     sent_octets: int
     line_octets: float
-    """Octets of line time, overhead included, with the transmitted part of the frame in service."""
+    """Line time in octets, including overhead and the transmitted part of the frame in service."""
     dropped_frames: int
     dropped_octets: int
     lost_messages: int
@@ -143,7 +143,7 @@ class PortSample:
 
 @compiled
 def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSample]) -> None:
-    """Fill in ``samples``, one for each port, at ``now_ns``; peaks are reset."""
+    """Fill in ``samples`` at ``now_ns``, one sample for each port, and reset the maximum queue lengths."""
     overhead_octets = network.loop.overhead_octets
     for number in range(len(network.ports)):
         gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
@@ -176,7 +176,7 @@ def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSampl
 
 
 class StationSample:
-    """A host's stopped time by PAUSE and PFC, and its NIC's counters; a record."""
+    """Time that PAUSE and PFC stopped a host, and counters of the host's NIC; a record."""
 
     stopped_ns: int
     queue_octets: int
@@ -185,7 +185,7 @@ class StationSample:
 
 @compiled
 def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[StationSample]) -> None:
-    """Fill in ``samples``, one for each host, at ``now_ns``."""
+    """Fill in ``samples`` at ``now_ns``, one sample for each host."""
     each = network.loop.entries
     for station in range(len(network.links)):
         longest_ns = 0
@@ -211,9 +211,9 @@ def simulate(
     """Return the result of ``experiment`` with the random numbers of ``seed``.
 
     ``watch`` receives the progress after each window, and returns whether to continue. All frames on links
-    are written to ``trace``, a new pcapng file or an open one (`lab.simulation.trace`). Raises SpecError or
-    ParameterError for an invalid experiment, OutputError for an unwritable file, MethodError for an exception
-    in a method of the mechanism.
+    are written to ``trace``, a new pcapng file or an open pcapng writer (`lab.simulation.trace`). Raises
+    SpecError or ParameterError for an invalid experiment, OutputError for an unwritable file, and MethodError
+    for an exception in a method of the mechanism.
     """
     simulation = Simulation(experiment, seed=seed)
     if trace is None:
@@ -227,7 +227,7 @@ def simulate(
 
 
 class Simulation:
-    """A running simulation."""
+    """Simulation in progress."""
 
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         check_seed(seed)
@@ -295,7 +295,7 @@ class Simulation:
         trace_frames(self.network)
 
     def _stations_of_captures(self) -> set[int]:
-        """Return the hosts that send only captured frames, which leave as captured."""
+        """Return the hosts that send only captured frames; these frames leave at their captured times."""
         captures, others = set(), set()
         for flow in self._sources_of:
             if flow.pattern is Pattern.CAPTURE:
@@ -307,7 +307,7 @@ class Simulation:
     def _numbered_flows(self) -> list[Endpoints]:
         """Return the endpoints of each source, and number the flows of hosts.
 
-        Captured frames have flows of their own, numbered after the other ones of their host.
+        Flows of captured frames have separate numbers, after the other flows of their host.
         """
         wiring = self.wiring
         ends = [
@@ -350,12 +350,12 @@ class Simulation:
         return endpoints
 
     def _path_ns(self, ends: Endpoints) -> int:
-        """Return the time of a probe after a full frame on the idle path of a source."""
+        """Return the time in ns of a probe that follows a full frame on a source's idle path."""
         path = self.wiring.path(ends.station, ends.destination, ends.path)
         return self.wiring.unloaded_ns(ends.station, path, whole=ends.station in self._whole)
 
     def _flows_of(self, index: int) -> list[int]:
-        """Return the host's flow numbers of the frames of a source."""
+        """Return the flow numbers, within the host, of a source's frames."""
         captured = self._captured.get(index)
         return [self._endpoints[index].flow] if captured is None else np.unique(captured.flow).tolist()
 
@@ -376,7 +376,7 @@ class Simulation:
         )
 
     def _general_context(self) -> PortContext:
-        """Return the context of all hosts together."""
+        """Return the context shared by all hosts."""
         return PortContext(
             rate_bps=min((port.rate_bps for port in self.wiring.ports), default=self._link_rate_bps),
             link_rate_bps=self._link_rate_bps,
@@ -388,7 +388,7 @@ class Simulation:
         )
 
     def _set_paths(self) -> None:
-        """Set the path properties that differ between flows in the reaction points."""
+        """Set the path properties of each flow in the reaction points."""
         for index, (flow, ends) in enumerate(zip(self._sources_of, self._endpoints, strict=True)):
             for number in self._flows_of(index):
                 self.machine.set_path(
@@ -462,7 +462,7 @@ class Simulation:
         return network
 
     def _set_routes(self, network: NetworkState) -> None:
-        """Set the routes of all switches, and the selection among paths of equal length."""
+        """Set the routes of all switches, and the method that selects among paths of equal length."""
         of, routes, loop = self.experiment.network, self.wiring.routes, network.loop
         network.routes, network.choices, loop.exits = routes.offsets, routes.choices, routes.exits
         network.forced = np.concatenate([np.zeros(0, np.int64), *self.wiring.forced])
@@ -478,9 +478,11 @@ class Simulation:
         links["exit_switch"] = columns(network.outputs)["switch"][exit_port]
 
     def _message_octets(self) -> NDArray[np.int64]:
-        """Return the length of each kind of message frame, for a sampled frame longer than its excerpt.
+        """Return the length of each type of message frame, for a sampled frame that exceeds the message's
+        excerpt.
 
-        It has the VLAN tag and the CN-TAG of data; data have a VLAN tag if a flow has a priority.
+        Message frames include the VLAN tag and the CN-TAG of data frames. Data frames have a VLAN tag if any
+        flow has a priority.
         """
         octets = np.full(MESSAGE_KINDS, MIN_MESSAGE_OCTETS)
         priority = max((flow.priority for flow in self._sources_of), default=0)
@@ -497,7 +499,7 @@ class Simulation:
         return octets
 
     def _wire(self, network: NetworkState) -> None:
-        """Fill in the records of outputs, switches, feeds and hosts' links."""
+        """Fill in the records of outputs, switches, feeds and host links."""
         wiring = self.wiring
         outputs = new_records(Output, len(wiring.ports))
         acting = self._acting_stations()
@@ -534,7 +536,7 @@ class Simulation:
         schedule_points(network)
 
     def _share_memories(self, records: Sequence[Switch]) -> None:
-        """Set the memory that lossy priorities share in switches with dynamic thresholds."""
+        """Set the memory that lossy priorities share, for switches with dynamic thresholds."""
         is_pfc = self._flow_control == "pfc"
         known = zip(records, self.wiring.switches, self.experiment.network.switches, strict=False)
         for record, wired, switch in known:
@@ -545,7 +547,7 @@ class Simulation:
                 record.lossless_mask = sum(1 << each for each in lossless)
 
     def _watchdogs(self) -> Sequence[Watchdog]:
-        """Return the watchdog of each port; none if no switch has them."""
+        """Return the watchdog of each port, or no watchdogs if no switch uses them."""
         switches, ports = self.experiment.network.switches, self.wiring.ports
         if not any(switch.watchdog_ns for switch in switches):
             return new_records(Watchdog, 0)
@@ -558,7 +560,7 @@ class Simulation:
         return watchdogs
 
     def _acting_stations(self) -> set[int]:
-        """Return the hosts that act on received frames, beyond counting them."""
+        """Return the hosts that do more with received frames than count the frames."""
         control = self.experiment.control
         if control.in_band or takes_deliveries(self._receivers):
             return set(range(len(self.wiring.hosts)))
@@ -567,7 +569,9 @@ class Simulation:
         return {station for end in acting for station in (end.station, end.destination)}
 
     def _flow_controls(self, outputs: Sequence[Output]) -> list[CongestionPoint]:
-        """Return the flow control machines, and set at each output the one that watches it."""
+        """Return the flow control points, and set at each output the number of the point that watches the
+        output.
+        """
         if self._flow_control is None:
             return []
         controls: list[CongestionPoint] = []
@@ -582,7 +586,9 @@ class Simulation:
         return controls
 
     def _flow_control_machine(self, switch: WiredSwitch) -> Machine:
-        """Return the flow control of a switch: its own thresholds, else those for its first input."""
+        """Return the flow control of a switch with its configured thresholds, or with the defaults for its
+        first input.
+        """
         assert self._flow_control is not None
         mechanism = find_mechanism(self._flow_control)
         own = self._own_parameters()
@@ -600,7 +606,9 @@ class Simulation:
         return machine_of(mechanism, mechanism.parse([*assignments, *own]))
 
     def _own_parameters(self) -> tuple[str, ...]:
-        """Return the experiment's parameters of flow control, if that is the mechanism."""
+        """Return the experiment's flow control parameters if flow control is the mechanism; otherwise an
+        empty tuple.
+        """
         control = self.experiment.control
         return control.parameters if control.mechanism == self._flow_control else ()
 
@@ -626,7 +634,10 @@ class Simulation:
         return typed
 
     def _rate_changes(self) -> list[tuple[int, int, int]]:
-        """Return changes of rates in order of time: (time, port or, after all ports, host's link, rate)."""
+        """Return the rate changes in time order: (time, number of the port or host link, rate).
+
+        Host links are numbered after the ports.
+        """
         all_changes = [port.rate_changes for port in self.wiring.ports]
         all_changes += [line.rate_changes for line in self.wiring.host_lines]
         changes = [
@@ -637,12 +648,15 @@ class Simulation:
         return sorted(changes)
 
     def _lines_of(self, link: LabLink) -> list[int]:
-        """Return the senders of a link: ports or, numbered after the ports, hosts."""
+        """Return the two senders on a link: ports, or hosts, which are numbered after the ports."""
         names = [port.name for port in self.wiring.ports] + [line.name for line in self.wiring.host_lines]
         return [names.index(f"{link.a}>{link.b}"), names.index(f"{link.b}>{link.a}")]
 
     def _link_changes(self) -> list[tuple[int, LabLink, bool]]:
-        """Return the outages of links in order of time, (time, link, whether it goes down); set losses."""
+        """Return the link changes in time order: (time, link, whether the link goes down).
+
+        Set link losses too.
+        """
         changes = []
         for link in self.experiment.network.links:
             if link.loss or link.down:
@@ -660,7 +674,7 @@ class Simulation:
                 self.network.links[sender - ports].loss = loss
 
     def _change_links(self, now_ns: int) -> None:
-        """Take links down or bring them back at ``now_ns``, with new routes."""
+        """Take links down or up at ``now_ns``, and compute new routes."""
         network, wiring, changed = self.network, self.wiring, False
         while self._outages and self._outages[0][0] == now_ns:
             _, link, goes_down = self._outages.pop(0)
@@ -677,9 +691,9 @@ class Simulation:
             network.routes, network.choices = routes.offsets, routes.choices
 
     def _storm_frames(self) -> deque[tuple[int, int, int]]:
-        """Return the frames of broken hosts in order of time, (time, host, port that leads to it).
+        """Return the frames of broken hosts in time order: (time, host, port that leads to the host).
 
-        A frame leaves each half of a pause.
+        A broken host sends a frame after each half of a pause.
         """
         if self._flow_control is None:
             return deque()
@@ -696,7 +710,7 @@ class Simulation:
 
     @cached_property
     def _storm(self) -> Message:
-        """The message of a broken host: the longest pause of all priorities."""
+        """The message of a broken host: the longest pause, for all priorities."""
         message = new_record(Message)
         message.kind = PFC_KIND if self._flow_control == "pfc" else PAUSE_KIND
         fields = flow_control_payload(message)
@@ -752,7 +766,7 @@ class Simulation:
         )
 
     def _advance(self, until_ns: int) -> None:
-        """Run the network up to but not including ``until_ns``."""
+        """Run the network up to, but not including, ``until_ns``."""
         network, loop = self.network, self.network.loop
         loop.change_ns, loop.changes = until_ns, 0
         senders, receivers = as_interface(self._senders, Senders), as_interface(self._receivers, Receivers)
@@ -993,18 +1007,18 @@ class Simulation:
 
 _COUNTERS_OF_PORT = {"paused_ns": "stopped_ns"}
 _COUNTERS_OF_HOST = {"paused_ns": "stopped_ns", "peak_octets": "queue_octets", "level_octets": "queue_octets"}
-"""The counters of series that have another name; hosts count few of them."""
+"""Names of counters that differ between series and samples; hosts have only a few counters."""
 
 
 def _counters(
     column: Callable[[str, int], NDArray[Any]], number: int, renamed: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the counters of a port's or host's series."""
+    """Return the counters for the series of a port or host."""
     return {name: column(renamed.get(name, name), number) for name in counters_of(PortSeries, "Integers")}
 
 
 def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
-    """Return the mechanism's machine, and the flow control besides it."""
+    """Return the mechanism's state machine, and the name of the additional flow control."""
     control = experiment.control
     if control.mechanism in FLOW_CONTROLS:
         none = find_mechanism("none")
@@ -1014,7 +1028,7 @@ def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
 
 
 def _frame(source: int, destination: int, priority: int) -> bytes:
-    """Return the start of a frame between two hosts, which identifies its flow."""
+    """Return the start of a frame between two hosts; this start identifies the frame's flow."""
     return host_mac(destination) + host_mac(source) + _vlan_tag(priority) + _ETHERTYPE + bytes(46)
 
 
@@ -1040,7 +1054,7 @@ def _dense(held: dict[int, int], steps: int) -> NDArray[np.int64]:
 
 
 def _in_port(port: Any) -> NDArray[np.int64]:
-    """Return the pool indices of the frames that wait in a port or are on its line."""
+    """Return the pool indices of frames that wait in a port or are on the port's line."""
     line = port.line
     indices = [int(line.in_service_token)] if line.in_service_octets > 0 else []
     for ring in port.rings:

@@ -1,7 +1,7 @@
-"""Counters of a run over time, in a bounded number of equal windows.
+"""Counters of a run over time, in a limited number of equal windows.
 
-Counters are stored cumulatively at each window's end; a series of differences is computed on demand. Too many
-windows are merged in pairs.
+Counters are stored cumulatively at the end of each window. A series of differences is computed on demand. If
+there are too many windows, windows are merged in pairs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _FIRST_WINDOWS = 64
 _MAX_CELLS = 2_000_000
 _MIN_WINDOWS = 64
 _MOMENTS = frozenset({"level_octets", "queue_octets", "limit_bps"})
-"""Counters measured at the window's end."""
+"""Counters measured at the end of the window."""
 _PEAKS = frozenset({"peak_octets", "delay_max_ns"})
 """Counters of the maximum within the window."""
 
 
 class Table:
-    """The values of one counter: a row per window, a column per port, host or flow."""
+    """Values of one counter, with a row per window and a column per port, host or flow."""
 
     def __init__(self, kind: str, columns: int, dtype: type[np.generic]) -> None:
         self._kind = kind
@@ -41,13 +41,13 @@ class Table:
         self._series = None
 
     def fold(self, windows: int) -> None:
-        """Merge ``windows`` windows, an even number, in pairs."""
+        """Merge an even number of windows in pairs."""
         early, late = self.rows[:windows:2], self.rows[1:windows:2]
         folded = np.maximum(early, late) if self._kind in _PEAKS else late.copy()
         self.rows[: windows // 2] = folded
 
     def series(self, column: int, windows: int) -> NDArray[Any]:
-        """Return a column: the increase in each window, or the value in it."""
+        """Return a column: the increase in each window, or for some counters the value in each window."""
         # Of all columns at once: a network has ten thousands.
         if self._series is None:
             values = self.rows[:windows].T.copy()
@@ -85,12 +85,12 @@ class Windows:
         return (now_ns // self.window_ns + 1) * self.window_ns
 
     def complete(self, flows: NDArray[np.int64], latency_ns: NDArray[np.int64]) -> None:
-        """Count the completions of ``flows``, and their durations."""
+        """Count the completions of ``flows`` and add up their durations."""
         np.add.at(self._completed, flows, 1)
         np.add.at(self._completion_ns, flows, latency_ns)
 
     def set_rate(self, port: int, rate_bps: int, now_ns: int) -> None:
-        """Set a port's rate to ``rate_bps`` from ``now_ns`` on."""
+        """Change a port's rate to ``rate_bps`` at ``now_ns``."""
         self._rate_ns[port] += self._rates[port] * (now_ns - self._since_ns[port])
         self._rates[port], self._since_ns[port] = rate_bps, now_ns
 
@@ -142,26 +142,26 @@ class Windows:
         return table.series(column, self.count)
 
     def of_port(self, name: str, port: int) -> NDArray[Any]:
-        """Return a counter of a port in each window."""
+        """Return a port's counter in each window."""
         return self._series("port", name, port, np.int64)
 
     def of_host(self, name: str, host: int) -> NDArray[Any]:
-        """Return a counter of a host in each window."""
+        """Return a host's counter in each window."""
         return self._series("host", name, host, np.int64)
 
     def of_flow(self, name: str, flow: int) -> NDArray[Any]:
-        """Return a counter of a flow in each window; times and rates as floats."""
+        """Return a flow's counter in each window; times and rates are floats."""
         series = self._series("flow", name, flow, np.int64)
         return series.astype(np.float64) if name in ("delay_ns", "completion_ns", "limit_bps") else series
 
     def service_bps(self, port: int) -> NDArray[np.float64]:
-        """Return a port's mean rate of service in each window."""
+        """Return a port's mean service rate in each window."""
         lengths_ns = np.diff(np.array(self._end_ns, np.float64), prepend=0.0)
         mean: NDArray[np.float64] = self.of_port("rate_ns", port) / lengths_ns
         return mean
 
     def messages(self) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-        """Yield the sender, the kind and the number of messages in each window."""
+        """Yield the sender, the type and the number of messages in each window."""
         if not self._messages:
             return
         counts = np.stack(self._messages)
@@ -169,7 +169,9 @@ class Windows:
             yield sender, kind, np.diff(counts[:, sender, kind], prepend=0)
 
     def deadlock(self, wiring: Wiring) -> tuple[str, ...]:
-        """Return a cycle of ports stopped for all of the last window, each waiting for the next."""
+        """Return a cycle of ports that were stopped during the whole last window, each port waiting for the
+        next.
+        """
         if self.count < 2:
             return ()
         stopped_ns = self._tables["port", "stopped_ns"].rows
@@ -183,7 +185,7 @@ class Windows:
 
 
 def _cycle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
-    """Return the names of ports of ``stuck`` that form a cycle; empty without one."""
+    """Return the names of ports in ``stuck`` that form a cycle; empty without a cycle."""
     after = {
         number: [p for p in wiring.switches[wiring.ports[number].next_switch].ports if p in stuck]
         for number in stuck

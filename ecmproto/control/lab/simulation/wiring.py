@@ -1,7 +1,8 @@
-"""The network of an experiment for the engine: numbers of hosts, switches and ports, paths and routes.
+"""Network of an experiment for the engine: numbers of hosts, switches and ports, paths and routes.
 
-Hosts are stations, in the model's order. A host's egress adapter is a switch of its own, after all others,
-with one port. Ports are numbered by switch, in the order of links; ports of adapters come last.
+Hosts are stations, in the order of the model. A host's egress adapter is a separate switch with one port,
+numbered after all other switches. Ports are numbered by switch, in the order of links; ports of adapters are
+last.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from ecmproto.errors import SpecError, shown
 from ecmproto.units import serialisation_ns
 
 MAX_PORTS = 8_192
-"""The maximum number of output ports of one network: a fat tree of k = 16 has 5,120."""
+"""Maximum number of output ports of a network; a fat tree with k = 16 has 5,120 ports."""
 _PROBE_OCTETS = 60
 _DATA_OCTETS = 1500
 _SALTS = 5
-"""The separate random stream of the salts."""
+"""Random stream for the salts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredPort:
-    """An output port of a switch, or of a host's egress adapter."""
+    """Output port of a switch, or of a host's egress adapter."""
 
     name: str
     switch: int
@@ -39,37 +40,37 @@ class WiredPort:
     rate_changes: tuple[RateChange, ...]
     buffer: Buffer
     station: int = NOWHERE
-    """The host at the end of the line, NOWHERE for a switch or an adapter."""
+    """Host at the end of the line; NOWHERE if the line ends at a switch or an adapter."""
     leads_to: int = NOWHERE
-    """The host at the end of the line, before its adapter, if it has one."""
+    """Host at the end of the line, even if the host has an adapter."""
     next_switch: int = NOWHERE
     inlet: int = NOWHERE
-    """The input of the next switch that the port feeds."""
+    """Number of the next switch's input that the port feeds."""
     delay_ns: int = 0
-    """The delay from a frame's last bit to the node at the end of the line."""
+    """Delay in ns from a frame's last bit to the node at the end of the line."""
     is_adapter: bool = False
     ends: bool = False
-    """Whether the port leads to an adapter, where its frames have reached their host."""
+    """Whether the port leads to an adapter; frames at an adapter have reached their host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredFeed:
-    """The feed of a switch's input: a host or another port."""
+    """Feed of a switch's input: a host or another port."""
 
     station: int = NOWHERE
     port: int = NOWHERE
     back_port: int = NOWHERE
-    """The port that sends PAUSE to the feed; NOWHERE for the host with the adapter."""
+    """Port that sends PAUSE to the feed; NOWHERE if the host with the adapter sends PAUSE."""
     back_station: int = NOWHERE
     back_ns: int
-    """The delay of PAUSE to the feed, from its last bit."""
+    """Delay in ns of PAUSE to the feed, from the last bit of the PAUSE frame."""
     thresholds: Thresholds | None = None
-    """Thresholds of the input if the switch has none of its own."""
+    """Default thresholds of the input, for a switch without configured thresholds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WiredSwitch:
-    """A switch, or an adapter: its feeds, its shared memory, and its thresholds."""
+    """Switch or adapter, with feeds, shared memory and thresholds."""
 
     name: str
     memory: Buffer | None
@@ -77,34 +78,37 @@ class WiredSwitch:
     pause: Thresholds | None
     buffer: Buffer
     lossless: frozenset[int] | None = None
-    """The priorities for which it sends PFC, if it has its own."""
+    """Priorities for which the switch sends PFC; ``None`` means all priorities with flow control."""
     feeds: tuple[WiredFeed, ...]
     ports: tuple[int, ...]
     is_adapter: bool = False
     hash_salt: int = 0
-    """The salt of its ECMP hashes; an adapter has only one path."""
+    """Salt of the switch's ECMP hashes; an adapter has only one path and needs no salt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLine:
-    """A host's link to its switch."""
+    """Link from a host to its switch."""
 
     name: str
     rate_bps: int
     rate_changes: tuple[RateChange, ...]
     delay_ns: int
-    """The delay from a frame's last bit to the switch's queue."""
+    """Delay in ns from a frame's last bit to the switch's queue."""
     switch: int
     inlet: int
 
 
 def host_mac(station: int) -> bytes:
-    """Return the Ethernet address of a host, by its number."""
+    """Return the Ethernet address of the host with number ``station``."""
     return bytes([2, 0, *station.to_bytes(4)])
 
 
 class Wiring:
-    """The network of ``experiment``, its ECMP hashes by ``seed``; SpecError for one that cannot be wired."""
+    """Network of ``experiment``, with ECMP hashes that depend on ``seed``.
+
+    Raises SpecError for a network that cannot be wired.
+    """
 
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         network = experiment.network
@@ -134,7 +138,7 @@ class Wiring:
         self.switches: tuple[WiredSwitch, ...] = self._wired_switches(lines)
         self.routes: Routes = Routes(self.ports, len(self.switches), len(self.hosts))
         self.forced: list[NDArray[np.int64]] = []
-        """The port at each switch of the explicit paths −1, −2, …; NOWHERE for a switch not on the path."""
+        """Port at each switch, for the explicit paths −1, −2, …; NOWHERE for a switch not on the path."""
 
     def _check(self, lines: list[Line]) -> None:
         links_of = dict.fromkeys(self.station_of, 0)
@@ -265,7 +269,7 @@ class Wiring:
         return tuple(switches)
 
     def path(self, source: int, destination: int, number: int) -> list[int]:
-        """Return the ports on the path of number ``number`` from host ``source`` to ``destination``.
+        """Return the ports on the path with number ``number`` from host ``source`` to host ``destination``.
 
         Raises SpecError if there is no path.
         """
@@ -286,9 +290,9 @@ class Wiring:
         return [*ports, exit_port]
 
     def add_route(self, source: int, destination: int, via: Sequence[str]) -> int:
-        """Return the number of an explicit path through the switches ``via``; the next lower one leads back.
+        """Return the number of a path through the switches ``via``; the path back has the next lower number.
 
-        SpecError for a path that is not a row of links.
+        Raises SpecError unless links connect all nodes of the path.
         """
         nodes = [self.hosts[source].name, *via, self.hosts[destination].name]
         for row in (nodes, nodes[::-1]):
@@ -302,10 +306,11 @@ class Wiring:
         return 1 - len(self.forced)
 
     def unloaded_ns(self, source: int, ports: list[int], *, whole: bool = False) -> int:
-        """Return the time of a probe after a full frame from host ``source`` through idle ``ports``.
+        """Return the time in ns of a probe that follows a full frame from host ``source`` through idle
+        ``ports``.
 
-        It ends at the destination's adapter, if there is one, before which it is measured. ``whole`` is for a
-        host whose frames enter its link with their last bits.
+        The time ends before the destination's adapter, if there is one. ``whole`` is true for a host whose
+        frames enter the link at the time of their last bits.
         """
         line = self.host_lines[source]
         through = [port for port in map(self.ports.__getitem__, ports) if not port.is_adapter]
@@ -319,7 +324,8 @@ class Wiring:
     def message_delays_ns(self, fixed_ns: int | None) -> NDArray[np.int64]:
         """Return the delays of messages, by sender (switches, then hosts) and receiving host.
 
-        They are ``fixed_ns`` on any path, if given, plus the host's reaction delay.
+        The delay is ``fixed_ns`` if given, otherwise the delay of the path. The host's reaction delay is
+        added.
         """
         reaction_ns = np.array([host.reaction_delay_ns for host in self.hosts], np.int64)
         if fixed_ns is not None:
@@ -332,7 +338,7 @@ class Wiring:
 
 
 def _numbered_inlets(lines: list[Line], switches: dict[str, int]) -> dict[tuple[str, str], int]:
-    """Return the number of each line to a switch among the lines to it."""
+    """Return the number of each line to a switch, counted among the lines to this switch."""
     numbers: dict[tuple[str, str], int] = {}
     counts = dict.fromkeys(switches, 0)
     for line in lines:
