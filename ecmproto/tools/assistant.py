@@ -1,7 +1,8 @@
-"""A server for assistants (Model Context Protocol): read-only questions about captures in allowed folders.
+"""A server for assistants (Model Context Protocol), which answers read-only questions about captures.
 
-Answers have ``note`` and ``data``. Texts in captures are other people's: ``data`` has no control characters,
-and the note marks it as data. Needs ``ecmproto[mcp]``.
+The captures are in allowed folders. An answer has ``note`` and ``data``. Other people may have written the
+texts in captures, so ``note`` marks the texts as data, and ``data`` contains no control characters. The
+server requires ``ecmproto[mcp]``.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ NOTE = (
 MAX_FRAMES = 100
 """The maximum number of frames in an answer."""
 MAX_READ = 5_000_000
-"""The maximum number of frames read for an answer."""
+"""The maximum number of frames to read for an answer."""
 MAX_LISTED = 200
 """The maximum number of captures, fields and findings in an answer."""
 MAX_CHARACTERS = 200_000
-"""The maximum length of an answer."""
+"""The maximum length of an answer in characters."""
 _SUFFIXES = (".pcap", ".pcapng", ".cap", ".ntar")
 
 
 class Questions:
-    """The questions about captures below ``folders``."""
+    """Questions about the captures in and below ``folders``."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = [Path(folder).resolve(strict=True) for folder in folders]
@@ -48,7 +49,7 @@ class Questions:
         return [self.captures, self.stats, self.check, self.dissect, self.fields, self.explain]
 
     def captures(self) -> dict[str, Any]:
-        """List the captures in the allowed folders, with their sizes in octets."""
+        """List the captures in the allowed folders with their sizes in octets."""
         found = (
             {"path": str(path), "octets": path.stat().st_size}
             for folder in self._folders
@@ -58,9 +59,11 @@ class Questions:
         return _answer(list(itertools.islice(found, MAX_LISTED)))
 
     def stats(self, path: str, filter: str | None = None, speed: str = "10G") -> dict[str, Any]:
-        """Return a capture's statistics: frame types, rates, ECN marks, CNPs, pauses as time, queue pairs.
+        """Return the statistics of a capture: frame types, rates, ECN marks, CNPs, pause times and queue
+        pairs.
 
-        ``filter`` is a display filter such as ``pfc or cnp``, ``speed`` the rate of links without one.
+        ``filter`` is a display filter such as ``pfc or cnp``. ``speed`` is the speed of links without a
+        stated speed.
         """
         found = calls.stats(self._capture(path), filter=filter, speed=speed, count=MAX_READ)
         return _answer(json.loads(document_text(found, path)))
@@ -68,7 +71,8 @@ class Questions:
     def check(self, path: str, select: list[str] | None = None, filter: str | None = None) -> dict[str, Any]:
         """Return the findings of rules in a capture, and a summary.
 
-        ``select`` has families of rules or beginnings of ids, such as ``pfc``, ``dcqcn`` or ``QCN003``.
+        ``select`` contains families of rules, or prefixes of rule ids, such as ``pfc``, ``dcqcn`` or
+        ``QCN003``.
         """
         found = calls.check(self._capture(path), select=select or (), filter=filter, count=MAX_READ)
         listed = itertools.islice(found.findings, MAX_LISTED)
@@ -76,25 +80,25 @@ class Questions:
         return _answer({"findings": documents, "summary": summary_document(found, path)})
 
     def dissect(self, path: str, filter: str | None = None, limit: int = 10) -> dict[str, Any]:
-        """Return the first ``limit`` decoded frames that a display filter selects, at most 100."""
+        """Return the first ``limit`` decoded frames that match a display filter. ``limit`` is at most 100."""
         if not 1 <= limit <= MAX_FRAMES:
             raise ParameterError(name="limit", needed=f"1 to {MAX_FRAMES}", got=str(limit))
         found = calls.dissect(self._capture(path), filter=filter, count=limit)
         return _answer([record_document(record) for record in found])
 
     def fields(self, pattern: str) -> dict[str, Any]:
-        """Return the fields, for filters, whose name or meaning contains ``pattern``."""
+        """Return the fields for display filters whose name or description contains ``pattern``."""
         word = pattern.casefold()
         found = (each for each in catalogue() if word in each.name or word in each.doc.casefold())
         return _answer([each.as_dict() for each in itertools.islice(found, MAX_LISTED)])
 
     def explain(self, rule: str) -> dict[str, Any]:
-        """Explain a rule of ``check`` by its id: what it demands, why, and its source."""
+        """Explain a rule of ``check`` by its id: the condition, the reason and the source."""
         found = find_rule(rule, FAMILIES)
         return _answer(as_text(found, families_of(FAMILIES)[found.id], width=100))
 
     def _capture(self, path: str) -> str:
-        """Return the resolved path of a capture; ParameterError for one outside the folders."""
+        """Return the resolved path of a capture. Raises ParameterError for a path outside the folders."""
         given = [path] if os.path.isabs(path) else [str(folder / path) for folder in self._folders]
         for each in given:
             real = Path(each).resolve()
@@ -104,7 +108,7 @@ class Questions:
 
 
 def _answer(data: Any) -> dict[str, Any]:
-    """Return an answer without control characters; ParameterError for one that is too long."""
+    """Return an answer without control characters. Raises ParameterError if the answer is too long."""
     plain = _plain(data)
     length = len(json.dumps(plain))
     if length > MAX_CHARACTERS:
@@ -122,7 +126,7 @@ def _plain(data: Any) -> Any:
 
 
 def server_of(folders: Sequence[str]) -> Any:
-    """Return the server of the official SDK; MissingDependencyError without it."""
+    """Return a server of the official SDK. Raises MissingDependencyError if the SDK is missing."""
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -137,7 +141,7 @@ def server_of(folders: Sequence[str]) -> Any:
 
 
 def _refusing(tool: Callable[..., dict[str, Any]], error_type: type[Exception]) -> Callable[..., Any]:
-    """Return a tool whose errors are sentences for the assistant."""
+    """Return a tool that converts errors into sentences for the assistant."""
     import functools
 
     @functools.wraps(tool)

@@ -1,8 +1,8 @@
-"""One function for each command: `dissect`, `stats`, `check`, `diff`, `edit` and `lab`, as `ecmproto.NAME`.
+"""A function for each command: `dissect`, `stats`, `check`, `diff`, `edit` and `lab`, as `ecmproto.NAME`.
 
-Captures are paths, ``-``, URLs or file objects, one or several; several are one capture in the order of time.
-Numbers with units may be texts (``"10G"``, ``"20us"``).  Results have a short `repr`, are tables of pandas,
-polars and Arrow (`ecmproto.tables.Tabular`), and show as a table in notebooks.
+A capture is a path, ``-``, a URL or a file object. Several captures are merged into one capture in order of
+time. Numbers with units may be texts, such as ``"10G"`` or ``"20us"``. A result has a short `repr`, is a
+table for pandas, polars and Arrow (`ecmproto.tables.Tabular`), and is displayed as a table in notebooks.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def dissect(
     count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Iterator[Record]:
-    """Yield the frames of captures one by one: number, time, interface, octets and the decoded ``frame``.
+    """Yield the frames of captures with number, time, interface, octets and the decoded ``frame``.
 
-    ``filter`` is a display filter, ``count`` the maximum number of frames; ``inner`` unwraps mirrors and
-    tunnels.  Raises CaptureError, also for a capture that cannot be read to its end, and FilterError.
+    ``filter`` is a display filter, and ``count`` is the maximum number of frames. ``inner`` removes mirror
+    and tunnel encapsulations. Raises CaptureError if a capture cannot be read to its end, and FilterError for
+    an invalid filter.
     """
     test = None if filter is None else compile_filter(filter)
 
@@ -84,11 +85,11 @@ def stats(
     count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Statistics:
-    """Return the statistics of captures, as a table one row a kind of frame.
+    """Return the statistics of captures. As a table, the result has one row for each frame type.
 
-    ``speed`` is the rate of links without a stated one (bit/s), ``interval`` the width of time intervals
-    (ns), ``lossless`` the priorities that PFC may pause; ``outer`` counts wrappers.  Raises CaptureError,
-    FilterError and ParameterError.
+    ``speed`` is the speed in bit/s of links without a stated speed. ``interval`` is the width of time
+    intervals in ns. ``lossless`` contains the priorities that PFC may pause. ``outer`` counts the outer
+    frames of mirror and tunnel encapsulations. Raises CaptureError, FilterError and ParameterError.
     """
     with _opened(captures, outer=outer, ethertypes=ethertypes) as reader:
         return capture_stats(
@@ -113,10 +114,11 @@ def check(
     count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Checked:
-    """Return the findings of rules in captures, as a table one row a finding.
+    """Return the findings of rules in captures. As a table, the result has one row for each finding.
 
-    ``select`` and ``ignore`` are families of rules or beginnings of ids (``["pfc"]``), ``set`` parameters of
-    rules (``{"qcn.w": 2}``); ``outer`` checks wrappers.  Raises CaptureError, FilterError and ParameterError.
+    ``select`` and ``ignore`` contain families of rules, or prefixes of rule ids, such as ``["pfc"]``. ``set``
+    contains parameters of rules, such as ``{"qcn.w": 2}``. ``outer`` checks the outer frames of mirror and
+    tunnel encapsulations. Raises CaptureError, FilterError and ParameterError.
     """
     test = None if filter is None else compile_filter(filter)
     texts = {name: str(value) for name, value in (set or {}).items()}
@@ -127,18 +129,18 @@ def check(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Differences(Tabular):
-    """The differences of two captures: the listed ones, and the sums of all as a document."""
+    """The differences between two captures: the listed differences, and a document with the totals."""
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("kind", "a", "b")
 
     listed: tuple[dict[str, Any], ...]
-    """Documents of ``ecmproto/diff/1``, in order."""
+    """Documents of the schema ``ecmproto/diff/1``, in order."""
     summary: dict[str, Any]
     problem: CaptureError | None
-    """The error that ended the reading early."""
+    """The error that ended a capture early."""
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row a listed difference."""
+        """Return a row for each listed difference."""
         return [{name: each[name] for name in self.COLUMNS} for each in self.listed]
 
     def __repr__(self) -> str:
@@ -160,10 +162,13 @@ def diff(
     limit: int = MAX_DIFFERENCES,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Differences:
-    """Return the differences of two captures, up to ``limit`` of them listed, all counted.
+    """Return the differences between two captures.
 
-    ``ignore`` are fields and layers, ``tolerance`` differences by field (``{"time": "1us"}``); ``outer``
-    compares wrappers.  Raises CaptureError, FilterError, SpecError and ParameterError.
+    All differences are counted, and ``limit`` differences are listed.
+
+    ``ignore`` contains fields and layers. ``tolerance`` contains permitted differences by field, such as
+    ``{"time": "1us"}``. ``outer`` compares the outer frames of mirror and tunnel encapsulations. Raises
+    CaptureError, FilterError, SpecError and ParameterError.
     """
     rules = rules_of(ignore, tolerance, align_time=align_time, by_interface=per_interface)
     test = None if filter is None else compile_filter(filter)
@@ -198,12 +203,13 @@ def edit(
     force: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Report:
-    """Write captures to ``out`` with fields ``set``, tags changed and frames left out; return the counts.
+    """Write edited captures to ``out``, and return the counts.
 
-    ``set`` are values by field (``{"vlan.id": 7}``); ``filter`` selects the frames to edit, ``delete`` or
-    ``keep``; ``strip`` and ``add_tag`` are tags as on the command line; ``frames``, ``start`` and ``stop``
-    select by number and time.  Checksums over set fields are updated except with ``keep_checksums``; ``fix``
-    computes all.  Raises CaptureError, OutputError, FilterError, SpecError and ParameterError.
+    ``filter`` selects the frames to edit. ``set`` contains new values by field, such as ``{"vlan.id": 7}``.
+    ``strip`` and ``add_tag`` are the tags to remove and to add, as on the command line. ``delete`` and
+    ``keep`` are filters for the frames to delete or keep. ``frames``, ``start`` and ``stop`` select frames by
+    number and time. Checksums over changed fields are updated, unless ``keep_checksums`` is set. ``fix``
+    updates all checksums. Raises CaptureError, OutputError, FilterError, SpecError and ParameterError.
     """
     paths = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
     return edit_capture(
@@ -239,11 +245,12 @@ def lab(
     show: Sequence[str] = (),
     outside: bool = False,
 ) -> Outcome:
-    """Return the outcome of a scenario (a bundled name or a TOML file), as a table one row a figure.
+    """Run a scenario, and return the outcome. As a table, the result has one row for each figure.
 
-    ``set`` are values of the scenario (``{"duration": "50ms"}``); ``seeds`` consecutive seeds are run from
-    ``seed`` on (None: the scenario's), ``jobs`` processes at a time; ``show`` are figures besides the
-    scenario's.  With ``outside`` the scenario may name files that are not below its folder.  Raises
+    ``scenario`` is the name of a bundled scenario, or a TOML file. ``set`` contains values of the scenario,
+    such as ``{"duration": "50ms"}``. ``seeds`` is the number of consecutive seeds, which start at ``seed``.
+    If ``seed`` is ``None``, the seed of the scenario is used. ``jobs`` is the number of processes. ``show``
+    contains additional figures. With ``outside``, the scenario may name files outside its folder. Raises
     SpecError and ParameterError.
     """
     changes = Changes(

@@ -1,11 +1,11 @@
-"""Captures as a Dask DataFrame: partitions with known divisions by time, read where they are worked on.
+"""Captures as a Dask DataFrame. The partitions have known divisions by time, and are read by the workers.
 
 >>> import ecmproto.tools.dask
 >>> frames = ecmproto.tools.dask.read_captures("/captures", ["frame.len", "cnm.qntz_fb"], filter="cnm")
 >>> frames["cnm.qntz_fb"].mean().compute()
 
-It needs the extra ``dataframe``, which brings Dask's DataFrame; with the extra ``cluster`` a
-`distributed.Client` has the work done on other machines.
+This module requires the extra ``dataframe``, which installs Dask's DataFrame. With the extra ``cluster``, a
+`distributed.Client` distributes the work to other computers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ecmproto.tools.fleet.names import captures_named
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 TIME = "time"
-"""Name of the index."""
+"""The name of the index."""
 PART_OCTETS = 64_000_000
-"""Octets of a capture in one part."""
+"""The size of a part of a capture, in octets."""
 _END_NS = (1 << 63) - 1
 
 
@@ -50,19 +50,23 @@ def read_captures(
     part_octets: int = PART_OCTETS,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Any:
-    """Return captures as a Dask DataFrame of the columns ``fields`` (None: all), in the order of time.
+    """Return captures as a Dask DataFrame in order of time, with the columns ``fields``.
 
-    ``paths`` are captures, folders, patterns and URLs; ``filter`` leaves frames out; ``repeated`` and
-    ``addresses`` are as in `columns.read_table`.  ``frame.time_delta_displayed``, for which all
-    frames have to be read in turn, is none of the columns.  The index is the time of each frame in UTC; a
-    frame without one, or stamped before an earlier one of its capture, has the time of the frame before it.
-    Divisions are known: Dask looks through all captures once, for how many frames there are and when.  A
-    partition is about ``part_octets`` of a capture.  Where captures overlap in time, it is a span of time
-    with the frames of all that do, each of which is read by the few partitions that it reaches into.  A
-    capture that breaks off is read as far as it goes.
+    If ``fields`` is ``None``, all fields are columns. ``paths`` contains captures, folders, patterns and
+    URLs. ``filter`` selects the frames. ``repeated`` and ``addresses`` are the same as in
+    `columns.read_table`. ``frame.time_delta_displayed`` is not available, because this field requires reading
+    all frames in order.
 
-    MissingDependencyError without Dask's DataFrame; CaptureError for what is no capture, FilterError and
-    ParameterError for arguments.
+    The index is the time of each frame in UTC. If a frame has no time, or a time before an earlier frame of
+    the capture, the index is the time of the previous frame.
+
+    The divisions are known, because Dask first reads all captures once to count the frames and find their
+    times. A partition is about ``part_octets`` of a capture. If captures overlap in time, a partition is a
+    time span with the frames of all these captures. A part of a capture may then be read for a few
+    partitions. A truncated capture is read up to the truncation.
+
+    Raises MissingDependencyError without Dask's DataFrame, CaptureError for a file that is not a capture, and
+    FilterError and ParameterError for invalid arguments.
     """
     dask, dataframe = _dask()
     names = tuple(
@@ -108,7 +112,11 @@ def _dask() -> tuple[Any, Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """A part of a capture; ``first_ns`` and ``last_ns`` are of the index, ``before_ns`` in front of it."""
+    """A part of a capture.
+
+    ``first_ns`` and ``last_ns`` are the first and last times of the part in the index. ``before_ns`` is the
+    last time in the index before the part.
+    """
 
     part: Part
     before_ns: int
@@ -117,7 +125,7 @@ class _Piece:
 
 
 def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
-    """Return the parts that have frames, in the order of their times."""
+    """Return the parts with frames, in order of time."""
     reached: list[dict[Extent, tuple[Reached, int | None]]] = [{} for _ in captures]
     while True:
         links = [
@@ -146,7 +154,7 @@ def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
 
 
 def _looked_through(part: Part) -> tuple[Reached, int | None]:
-    """Return the state at the end of a part, read to its end, and its latest time."""
+    """Read a part, and return the state at the end of the part and the latest time."""
     count = Count()
     with open_part(part) as reader:
         for batch in reader:
@@ -155,9 +163,10 @@ def _looked_through(part: Part) -> tuple[Reached, int | None]:
 
 
 def _spans(pieces: Sequence[_Piece]) -> list[tuple[int, int]]:
-    """Return spans of time bounded by starts of pieces, about one span for each group of overlapping pieces.
+    """Return time spans that start at the starts of pieces.
 
-    A piece therefore reaches into few spans, also where many captures cover the same time.
+    If up to n pieces overlap, every n-th start begins a span. A piece therefore overlaps only a few spans,
+    even if many captures cover the same time.
     """
     depth, open_until = 1, list[int]()
     for piece in pieces:
@@ -169,7 +178,7 @@ def _spans(pieces: Sequence[_Piece]) -> list[tuple[int, int]]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """Options of all partitions."""
+    """The options of all partitions."""
 
     fields: tuple[str, ...]
     filter: str | None
@@ -180,7 +189,7 @@ class _Made:
     def partition(
         self, pieces: Sequence[_Piece], span: tuple[int, int], *, columns: Sequence[str] | None = None
     ) -> Any:
-        """Return the frames of a span of time; ``columns`` selects some of its fields."""
+        """Return the frames in a time span. ``columns`` selects fields, and ``None`` selects all fields."""
         pa = arrow()
         names = self.fields if columns is None else tuple(columns)
         wanted = None if self.filter is None else compile_filter(self.filter)
@@ -213,7 +222,7 @@ class _Made:
 def _within(
     reader: Iterable[Batch], before_ns: int, span: tuple[int, int]
 ) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
-    """Yield the frames within a span of the index, and their times there."""
+    """Yield the frames in a span of the index, with their times in the index."""
     low, high = span
     for batch in reader:
         times = batch.time_ns if batch.timed is None else np.where(batch.timed, batch.time_ns, before_ns)
@@ -227,7 +236,9 @@ def _within(
 
 
 def _as_frame(table: Any, time_ns: NDArray[np.int64]) -> Any:
-    """Return columns as pandas has them, with Arrow's types: whole numbers stay so where some are none."""
+    """Return a pandas DataFrame with Arrow types. Integer columns with missing values remain integer
+    columns.
+    """
     import pandas
 
     pa = arrow()

@@ -1,1 +1,1 @@
-"""Integration with Wireshark: a dissector, capture sources, and the folders for its files."""
+"""Integration with Wireshark: a dissector, capture sources, and the Wireshark folders for the files."""

@@ -1,10 +1,10 @@
-"""Wireshark's extcap protocol for capture sources: queries of interfaces, options and toolbar, with answers.
+"""Capture sources for Wireshark with the extcap protocol: queries of interfaces, options and the toolbar.
 
-Wireshark calls every program in its extcap folder at its start, so that imports must be light: only
-`interop.sources`, loaded for a capture, imports numpy and the engines. Three interfaces are listed: a
-scenario of the laboratory, a software switch port between real interfaces, and a paced replay.
+Wireshark runs every program in the extcap folder when Wireshark starts, so imports must be fast. Only
+`interop.sources`, which is loaded for a capture, imports numpy and the engines. There are three interfaces: a
+lab scenario, a software switch port between real interfaces, and a paced replay.
 
-The grammar of the sentences and of the controls' messages is defined in Wireshark's Developer's Guide, 8.2.
+Section 8.2 of Wireshark's Developer's Guide defines the format of the answers and the control messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCRIPT_NAME = "ecmproto-extcap"
 _HELP = "https://www.wireshark.org/docs/man-pages/extcap.html"
 
 Values = Sequence[tuple[str, str]]
-"""Values of a selector, and their display texts."""
+"""The values of a selector with their display texts."""
 
 
 class Option(NamedTuple):
@@ -36,18 +36,18 @@ class Option(NamedTuple):
     group: str
     default: str = ""
     values: str = ""
-    """Source of the option's values: a key of `_VALUES`."""
+    """The name of the list of selector values (see `_values`)."""
     extra: str = ""
-    """Further attributes, in braces."""
+    """Further attributes in braces."""
     pattern: str = ""
-    """Regular expression for the option's text."""
+    """A regular expression that the value must match."""
     needed: str = ""
-    """Description of the pattern for errors."""
+    """A description of the pattern for error messages."""
     required: bool = False
 
     @property
     def name(self) -> str:
-        """The option without its dashes."""
+        """The name of the option without leading dashes."""
         return self.call.removeprefix("--")
 
 
@@ -143,7 +143,7 @@ INTERFACES: Mapping[str, str] = {
 
 
 class Control(NamedTuple):
-    """A control of the toolbar; all interfaces have the same ones, and disable the unused."""
+    """A control of the toolbar. All interfaces have the same controls, and disable unused controls."""
 
     number: int
     type: str
@@ -173,7 +173,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 
 def scenario_titles() -> Values:
-    """Return the bundled scenarios with their titles, of which nothing else is read."""
+    """Return the names and titles of the bundled scenarios. Only the title line of each file is parsed."""
     folder = os.path.join(_PACKAGE, "control", "lab", "scenarios")
     titles = []
     for name in sorted(os.listdir(folder)):
@@ -185,7 +185,10 @@ def scenario_titles() -> Values:
 
 
 def mechanism_titles() -> Values:
-    """Return the mechanisms and their titles, external ones by name; takes a tenth of a second."""
+    """Return the names and titles of all mechanisms, which takes a tenth of a second.
+
+    The title of an external mechanism is its name.
+    """
     from ecmproto.control.mechanisms.registry import MECHANISMS, mechanism_names
 
     titles = {mechanism.name: mechanism.title for mechanism in MECHANISMS}
@@ -219,7 +222,7 @@ def _values(source: str, mechanisms: Values | None) -> Values:
 
 
 def sentences(query: str, interface: str = "", option: str = "", *, mechanisms: Values | None = None) -> str:
-    """Return the answer to ``--extcap-interfaces``, ``-dlts``, ``-config`` or ``-reload-option``."""
+    """Return the answer to a query for interfaces, link types, options or a capture filter."""
     if query == "interfaces":
         lines = [_line("extcap", version=__version__, help=_HELP, display="ecmproto")]
         lines += [_line("interface", value=name, display=text) for name, text in INTERFACES.items()]
@@ -258,7 +261,10 @@ def _controls(mechanisms: Values | None) -> Iterator[str]:
 
 
 def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[str]:
-    """Yield the options of an interface; with ``option`` only its current values."""
+    """Yield the options of an interface.
+
+    With ``option``, only the current values of this option are returned.
+    """
     for number, each in enumerate(OPTIONS[interface]):
         if not option:
             line = _line(
@@ -288,7 +294,9 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
 
 
 class Request(NamedTuple):
-    """A query by Wireshark: ``asked`` is interfaces, dlts, config, filter or capture."""
+    """A query from Wireshark. ``asked`` is ``interfaces``, ``dlts``, ``config``, ``filter`` or
+    ``capture``.
+    """
 
     asked: str
     interface: str = ""
@@ -311,7 +319,10 @@ _NO_FILTER = "none: the interface's own options choose frames"
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """Parse Wireshark's command line, ignoring unknown options; ParameterError for an invalid value."""
+    """Parse the command line from Wireshark. Unknown options are ignored.
+
+    Raises ParameterError for an invalid value.
+    """
     asked, given = "", {}
     rest = iter(arguments)
     for argument in rest:
@@ -349,7 +360,10 @@ def parse(arguments: Sequence[str]) -> Request:
 
 
 def _checked(request: Request) -> Request:
-    """Return a request to capture with defaults filled in; ParameterError for an invalid value."""
+    """Validate a capture request, and return the request with defaults.
+
+    Raises ParameterError for an invalid value.
+    """
     options = {}
     if not request.fifo:
         raise ParameterError(name="--fifo", needed="the name of a FIFO to write to", got="none")
@@ -369,7 +383,10 @@ def _checked(request: Request) -> Request:
 
 
 def speed_of(text: str) -> float | None:
-    """Return the speed of time written as ``1``, ``1/1000`` or ``0.5``; None for as fast as possible."""
+    """Parse a speed such as ``1``, ``1/1000`` or ``0.5``.
+
+    Returns ``None`` for ``max``, which is unlimited speed.
+    """
     if text == "max":
         return None
     match = re.fullmatch(rf"({_NUMBER})(?:/({_NUMBER}))?", text)
@@ -382,7 +399,10 @@ def speed_of(text: str) -> float | None:
 
 
 def main(arguments: Sequence[str] | None = None, *, mechanisms: Values | None = None) -> int:
-    """Answer a call by Wireshark and return the exit code; ``mechanisms`` were listed at installation."""
+    """Answer a query from Wireshark, and return the exit code.
+
+    ``mechanisms`` is the list of mechanisms at the time of the installation.
+    """
     try:
         request = parse(sys.argv[1:] if arguments is None else arguments)
         if request.asked == "capture":
@@ -402,7 +422,7 @@ def main(arguments: Sequence[str] | None = None, *, mechanisms: Values | None = 
 
 
 def entry_script() -> str:
-    """Return the program for Wireshark's extcap folder: it runs this module with this very Python."""
+    """Return the program for Wireshark's extcap folder, which runs this module with the current Python."""
     mechanisms = "".join(f"    {value!r},\n" for value in mechanism_titles())
     return f"""\
 #!{sys.executable}
@@ -429,20 +449,22 @@ _MAX_OCTETS = (1 << 24) - 1
 
 
 class Message(NamedTuple):
-    """A message of the toolbar, either way: to or from control ``number``, a command and its text."""
+    """A message to or from the toolbar, with the number of the control, a command and a text."""
 
     number: int
     command: int
     text: str = ""
 
     def build(self) -> bytes:
-        """Return the octets: T, the length of the rest in three octets, control, command, text."""
+        """Return the encoded message: the letter T, a length of three octets, the control, the command and
+        the text.
+        """
         payload = self.text.encode()[: _MAX_OCTETS - 2]
         return _SYNC + (len(payload) + 2).to_bytes(3, "big") + bytes([self.number, self.command]) + payload
 
 
 def split_messages(octets: bytes) -> tuple[list[Message], bytes]:
-    """Return the messages in ``octets``, skipping others, and the incomplete rest."""
+    """Return the messages in ``octets`` and the incomplete rest. Invalid octets are skipped."""
     messages: list[Message] = []
     while len(octets) >= _HEAD_OCTETS:
         length = int.from_bytes(octets[1:4], "big")
@@ -459,12 +481,12 @@ def split_messages(octets: bytes) -> tuple[list[Message], bytes]:
 
 
 def joined(messages: Iterable[Message]) -> bytes:
-    """Return the octets of several messages."""
+    """Return several encoded messages."""
     return b"".join(message.build() for message in messages)
 
 
 def run() -> None:
-    """Answer a call by Wireshark as a program of its own, and exit."""
+    """Answer a query from Wireshark, and exit."""
     sys.exit(main())
 
 

@@ -1,9 +1,9 @@
-"""Wireshark's dissector of the formats that Wireshark lacks: one Lua file, made from the formats.
+"""The Wireshark dissector, a Lua file that is generated from the formats that Wireshark does not dissect.
 
-Its general part is ``dissector.lua`` beside this file. The definition of each format is inserted as a table
-and a few small functions, all derived from the format: fields under their filter names, octets and masks,
-announcement, limits, exclusions, and summary. A format that is not in ``IN_WIRESHARK`` is in the dissector
-without further code.
+The file ``dissector.lua`` in this folder is the general part. The definition of each format is inserted as a
+table and a few small functions. The definition is derived from the format: filter names, octets and masks of
+fields, announcement, limits, exclusions, and summary. Every format that is not in ``IN_WIRESHARK`` is part of
+the dissector without further code.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ IN_WIRESHARK = frozenset((
     "ieth", "icrc", "grh", "lrh", "gre", "gresum", "grekey", "greseq", "erspan", "erspan3",
     "erspan3.platform", "vxlan", "gpe", "geneve", "mpls", "pwethcw", "tzsp", "tzsp.tag", "tzsp.mark",
 ))  # fmt: skip
-"""The formats that Wireshark dissects itself."""
+"""The formats that Wireshark already dissects."""
 
 HEADERS: tuple[type[Layer], ...] = (Ethernet, VLAN, STag, ITag, IPv4, IPv6, UDP, TCP)
-"""The headers around the lacking formats, for packets truncated by a message or the capture.
+"""The headers around the added formats, for packets that are truncated by a message or by the capture.
 
-Wireshark's plugins cannot report the truncation to its own dissectors, which would call such a packet
-malformed.
+Plugins cannot report the truncation to Wireshark's own dissectors. These dissectors would report such a
+packet as malformed.
 """
 
 IN_PART: tuple[type[Layer], ...] = (BTH, CNP)
 _LACKING = frozenset((
     "infiniband.bth.fecn", "infiniband.bth.becn", "infiniband.bth.reserved6", "infiniband.cnp.reserved",
 ))  # fmt: skip
-"""The only fields of these formats that Wireshark does not show."""
+"""The fields of these formats that Wireshark does not show."""
 
 _TEMPLATE = Path(__file__).with_name("dissector.lua")
 _BLANK = "    "
 _MAX_LISTED_BITS = 8
-"""Maximum width of a number whose texts are listed one by one, if a format has a style of its own."""
+"""The maximum width of a number in bits for which the dissector contains the text of every value."""
 
 
 def dissector(formats: Iterable[type[Layer]] = FORMATS) -> str:
-    """Return the whole dissector of the formats that Wireshark lacks, for Lua 5.2 to 5.4."""
+    """Return the complete dissector as Lua source for Lua 5.2 to 5.4."""
     lacked = [cls for cls in formats if cls.prefix not in IN_WIRESHARK]
     names = {cls.prefix for cls in (*lacked, *HEADERS)}
     preferences, announcements = _announcements(lacked)
@@ -113,19 +113,19 @@ def _comment(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return text as a Lua string."""
+    """Return a text as a Lua string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def format_source(cls: type[Layer]) -> str:
-    """Return the definition of a format in the dissector."""
+    """Return the Lua definition of a format."""
     names = {other.prefix for other in FORMATS if other.prefix not in IN_WIRESHARK or other in HEADERS}
     return _Source(cls, names).text()
 
 
 class _Source:
-    """The Lua source of one format."""
+    """The Lua source of a format."""
 
     def __init__(self, cls: type[Layer], names: set[str], only: Collection[str] = ()) -> None:
         self._cls = cls
@@ -136,7 +136,7 @@ class _Source:
         self._moving = [field for field in layout if field in moving]
 
     def text(self) -> str:
-        """Return the definition."""
+        """Return the Lua definition of the format."""
         cls = self._cls
         lines = [
             f"name = {quoted(cls.prefix)}, title = {quoted(cls.title)}, octets = {cls.fixed_octets},",
@@ -258,7 +258,7 @@ class _Source:
         return facts
 
     def _info(self) -> list[str]:
-        """Return the lines of Lua that write the format's part of the Info column."""
+        """Return the Lua lines that write the text of the format in the Info column."""
         summary = self._cls.summary
         if not (summary.detail or summary.summarize or summary.tag):
             return []
@@ -291,7 +291,7 @@ class _Source:
 
 
 def _mentioned(cls: type[Layer], names: set[str]) -> list[str]:
-    """Return the formats mentioned in a format's summary, of those in the dissector."""
+    """Return the formats of the dissector that the summary of a format mentions."""
     summary = cls.summary
     texts = [text for clause in (summary.detail, summary.tag) for text in _templates(clause)]
     visited: set[str] = set()
@@ -322,13 +322,15 @@ def _should_be_zero(field: Field) -> bool:
 
 
 def _octets_of(field: Field) -> tuple[int, int]:
-    """Return the first octet of a field of fixed offset, and the number of octets it is in."""
+    """Return the first octet of a field at a fixed offset, and the number of octets."""
     first = field.bit_offset // 8
     return first, -(-(field.bit_offset + (field.bits or 0)) // 8) - first
 
 
 def number_source(field: Field, bits: tuple[int, int] | None = None, octets: str = "s") -> str:
-    """Return the Lua expression for a number, or some bits of any field, in a layer's octets."""
+    """Return a Lua expression that reads a number field, or some bits of any field, from the octets of a
+    layer.
+    """
     start, stop = bits or (0, field.bits or 0)
     first, last = field.bit_offset + start, field.bit_offset + stop
     octet, count = first // 8, -(-last // 8) - first // 8
@@ -347,14 +349,18 @@ def number_source(field: Field, bits: tuple[int, int] | None = None, octets: str
 
 
 _READERS = {1: "byte", 2: "word", 4: "long"}
-"""The dissector's functions that read numbers of these sizes."""
+"""Dissector functions that read numbers, by size in octets."""
 
 
 _LABEL = re.compile(r"[A-Z][A-Za-z]+(?: [A-Za-z]+){1,3}$")
 
 
 def _label(field: Field) -> str:
-    """Return a field's name for people: the start of its description if that is a name, otherwise its key."""
+    """Return the name of a field for readers.
+
+    The name is the start of the field's description if this text is a name. Otherwise, the name is the key of
+    the field.
+    """
     if field.part is not None:
         head = field.meta.doc.partition(": 0")[0]
         return head[:1].upper() + head[1:]
@@ -368,7 +374,7 @@ def _label(field: Field) -> str:
 
 
 def proto_field(field: Field) -> str:
-    """Return the ProtoField of a field, as Lua."""
+    """Return the Lua expression that creates the ProtoField of a field."""
     name, label, blurb = quoted(field.name), quoted(_label(field)), quoted(field.meta.doc)
     match field.kind:
         case "mac":
@@ -394,7 +400,7 @@ def proto_field(field: Field) -> str:
 
 
 _MASKED_OCTETS = 4
-"""Maximum size of a field with a mask, since Wireshark takes a mask in Lua for 32 bits."""
+"""The maximum size of a field with a mask in octets, because masks in Lua have 32 bits."""
 
 
 def _mask(field: Field) -> str:
@@ -412,7 +418,7 @@ def _unit(unit: str) -> str:
 
 
 def value_string(names: Mapping[int, str]) -> str:
-    """Return names by their values, as Lua."""
+    """Return a Lua table with names by value."""
     return "{" + ", ".join(f"[{_code(code)}] = {quoted(name)}" for code, name in names.items()) + "}"
 
 
@@ -430,7 +436,7 @@ _ETHERTYPE_NAMES = {
 
 
 def _meaning(cls: type[Layer], field: Field) -> str:
-    """Return the Lua function from a value's octets to its meaning; "" without further meaning."""
+    """Return a Lua function that returns the meaning of a value. Without a meaning, the text is empty."""
     unit = field.meta.unit
     if field.kind == "cpid":
         return 'function(at) return " (" .. cpid(at:raw(), 1) .. ")" end'
@@ -448,18 +454,20 @@ def _meaning(cls: type[Layer], field: Field) -> str:
 
 
 class _Text:
-    """Elements of a summary as Lua expressions, for layers of which the last is ``tvb``'s at ``pos``.
+    """Converter of summary elements into Lua expressions.
 
-    NotImplementedError for a value that the dissector does not have.
+    The last layer of the chain is at ``pos`` in ``tvb``.
+
+    Raises NotImplementedError for a value that the dissector cannot read.
     """
 
     def __init__(self, chain: tuple[type[Layer], ...]) -> None:
         self._chain = chain
         self.locals: dict[str, str] = {}
-        """Names of the local variables, by the expressions that read them."""
+        """The names of the local variables, by the Lua expressions for their values."""
 
     def joined(self, elements: Elements) -> str:
-        """Return the elements as one text."""
+        """Return a Lua expression that concatenates the elements."""
         parts = [self._element(each) for each in elements]
         return " .. ".join(parts) if parts else '""'
 
@@ -492,7 +500,10 @@ class _Text:
         return f"({value} >= {low} and {value} <= {high})"
 
     def _is_source(self, choice: Choice) -> str:
-        """Return Lua that compares six octets with the frame's source; "" for another comparison."""
+        """Return a Lua expression that compares six octets with the source address of the frame.
+
+        For any other comparison, the text is empty.
+        """
         terms = dict(choice.value.terms)
         if set(terms) != {1, -1} or (choice.low, choice.high, choice.value.more) != (0, 0, 0):
             return ""
@@ -506,7 +517,7 @@ class _Text:
         return f"is_source(tvb, pos + {(field.bit_offset + bits[0]) // 8}, pinfo)"
 
     def _octets(self, reference: Reference) -> str:
-        """Return the Lua variable with the octets of a layer's fixed part."""
+        """Return the Lua variable with the octets of the layer's fixed part."""
         if reference.layer == len(self._chain) - 1:
             return "s"
         if not reference.layer:
@@ -534,7 +545,9 @@ class _Text:
         return terms[0] if len(terms) == 1 and value.terms[0][0] == 1 else f"({' + '.join(terms)})"
 
     def _listed(self, text: Styled, numbers: list[str]) -> str:
-        """Return the texts of a Python style, listed for each value of a short number."""
+        """Return a Lua expression that selects the text of a number from a table with the texts of all
+        values.
+        """
         reference = text.values[0].plain
         if len(numbers) != 1 or reference is None or reference.field is None or reference.size:
             raise NotImplementedError
@@ -554,7 +567,7 @@ class _Text:
 
 
 _IN_LUA = frozenset(("signed", "hex", "capacity", "time", "ticks"))
-"""The styles available as functions of the dissector."""
+"""The styles that the dissector has as Lua functions."""
 
 
 _PREFERENCE_TITLES = {
@@ -565,7 +578,7 @@ _PREFERENCE_TITLES = {
 
 
 def _announcements(lacked: list[type[Layer]]) -> tuple[list[str], list[str]]:
-    """Return the preferences and the announcements of formats, as Lua."""
+    """Return the Lua lines for the preferences, and the Lua lines for the announcements of formats."""
     groups: dict[tuple[str, str | int], list[type[Layer]]] = {}
     for cls in lacked:
         if cls.announced_by:
@@ -595,7 +608,9 @@ def _announcements(lacked: list[type[Layer]]) -> tuple[list[str], list[str]]:
 
 
 def _members(by: str, members: list[type[Layer]]) -> list[str]:
-    """Return the choice of the format: the only one, or one of several by their selector."""
+    """Return the Lua entries that select the format, either a single format or several formats by
+    selector.
+    """
     if len(members) == 1 and not members[0].selected_by:
         return [f"name = {quoted(members[0].prefix)}"]
     chosen = ", ".join(

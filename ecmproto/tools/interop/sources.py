@@ -1,8 +1,8 @@
-"""Captures for Wireshark: a scenario, a replay or a software port, written into its FIFO.
+"""Captures that are written to Wireshark's FIFO: a scenario, a replay or a software port.
 
-Frames are written as pcapng at their time (`Pace`), so that Wireshark shows them as they happen; the toolbar
-pauses and accelerates the time, and restarts with another mechanism. A capture ends with its source, with
-SIGTERM or SIGINT, and when the reader of the FIFO closes it.
+Frames are written as pcapng at their time (`Pace`), so that Wireshark shows each frame when the frame occurs.
+The toolbar pauses or accelerates the time, and restarts the source with another mechanism. A capture ends
+when the source ends, on SIGTERM or SIGINT, or when the reader of the FIFO closes the FIFO.
 """
 
 from __future__ import annotations
@@ -52,39 +52,39 @@ from ecmproto.tools.interop.extcap import (
 from ecmproto.units import NS_PER_S, format_time, parse_rate
 
 _AT_ONCE = 4096
-"""Number of frames written between two checks of the toolbar, at unlimited speed."""
+"""The number of frames between two checks of the toolbar at unlimited speed."""
 _LONGEST_WAIT_S = 0.5
 _INITIAL_WAIT_S = 1.0
-"""Time for Wireshark to send the state of its toolbar."""
+"""The maximum time to wait for the state of the toolbar from Wireshark."""
 _STATUS_NS = NS_PER_S
 _BUFFER_OCTETS = 1 << 20
 
 
 class Restart(Exception):  # noqa: N818 - no error
-    """A setting of the toolbar that requires a restart of the source."""
+    """A request to restart the source after a change of a setting."""
 
 
 class Pace:
-    """The course of time at a factor of ``clock`` (ns), or unlimited; paused and resumed."""
+    """The pace of frame time relative to ``clock`` (ns). The pace can be unlimited or paused."""
 
     def __init__(self, speed: float | None, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.speed = speed
-        """Ns of the frames' time in a ns of the clock; None for unlimited speed."""
+        """Frame time per clock time, or ``None`` for unlimited speed."""
         self.paused: bool = False
         self._clock = clock
         self._since: tuple[int, int] | None = None
-        """Time of the clock, and the frames' time at that moment."""
+        """A clock time, and the frame time at this clock time."""
 
     def begin(self, time_ns: int) -> None:
-        """Set the current time to ``time_ns``."""
+        """Set the current frame time."""
         self._since = self._clock(), time_ns
 
     def forget(self) -> None:
-        """Restart the time with the next frame, whatever time has elapsed."""
+        """Restart the frame time at the time of the next frame."""
         self._since = None
 
     def now_ns(self) -> int:
-        """Return the frames' time, if it is known and its speed limited."""
+        """Return the current frame time."""
         assert self._since is not None
         clock_ns, time_ns = self._since
         if self.paused or self.speed is None:
@@ -92,13 +92,13 @@ class Pace:
         return time_ns + int((self._clock() - clock_ns) * self.speed)
 
     def change(self, *, speed: float | None, paused: bool) -> None:
-        """Continue from here with another speed, or pause."""
+        """Change the speed or the pause from the current frame time on."""
         if self._since is not None:
             self.begin(self.now_ns())
         self.speed, self.paused = speed, paused
 
     def reached(self, time_ns: int) -> bool:
-        """Return whether frames of ``time_ns`` are due; the first call starts the time."""
+        """Return whether frames with this time are due. The first call starts the frame time."""
         if self.paused:
             return False
         if self._since is None or self.speed is None:
@@ -106,22 +106,22 @@ class Pace:
         return time_ns <= self.now_ns()
 
     def wait_s(self, time_ns: int) -> float:
-        """Return the waiting time until ``time_ns``."""
+        """Return the waiting time until frames with this time are due."""
         if self.paused or self.speed is None:
             return _LONGEST_WAIT_S
         return max(0.0, (time_ns - self.now_ns()) / self.speed / NS_PER_S)
 
 
 class Toolbar:
-    """The toolbar's two FIFOs, both optional; its settings are in ``values``, by number.
+    """The two FIFOs of the toolbar, both optional. ``values`` contains the settings by control number.
 
-    Neither opening nor writing them blocks: a message that does not fit is dropped.
+    Opening and writing the FIFOs do not block. A message is dropped if the FIFO is full.
     """
 
     def __init__(self, control_in: str, control_out: str) -> None:
         self.values: dict[int, str] = {}
         self.pressed: int = 0
-        """Number of times that Pause was pressed."""
+        """The number of times that the user pressed Pause."""
         self.initialized: bool = False
         self._rest = b""
         self._in = os.open(control_in, os.O_RDONLY | os.O_NONBLOCK) if control_in else -1
@@ -130,11 +130,11 @@ class Toolbar:
 
     @property
     def descriptor(self) -> int:
-        """The descriptor that is readable when there is a message; −1 for none."""
+        """The file descriptor of messages from the toolbar, or −1 without a FIFO."""
         return self._in
 
     def read(self) -> bool:
-        """Read the available messages; return whether there were any."""
+        """Read the available messages, and return whether there was a message."""
         if self._in < 0:
             return False
         try:
@@ -155,7 +155,7 @@ class Toolbar:
         return bool(messages)
 
     def wait_initialized(self) -> None:
-        """Wait for the state of the toolbar, but not for long."""
+        """Wait a short time for the state of the toolbar."""
         end = time.monotonic() + _INITIAL_WAIT_S
         while self._in >= 0 and not self.initialized and time.monotonic() < end:
             # a FIFO without a writer is readable, at its end
@@ -163,17 +163,17 @@ class Toolbar:
                 self.read()
 
     def send(self, *messages: Message) -> None:
-        """Send messages to the toolbar; those that do not fit are dropped."""
+        """Send messages to the toolbar. The messages are dropped if the FIFO is full."""
         if self._out >= 0:
             with suppress(OSError):
                 os.write(self._out, joined(messages))
 
     def log(self, sentence: str) -> None:
-        """Write a line to the log, and to the status bar."""
+        """Write a line to the log and to the status bar."""
         self.send(Message(LOG, ADD, f"{sentence}\n"), Message(LOG, STATUSBAR, f"ecmproto: {sentence}"))
 
     def close(self) -> None:
-        """Close both."""
+        """Close both FIFOs."""
         for descriptor in (self._in, self._out):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -181,7 +181,7 @@ class Toolbar:
 
 
 class Steering:
-    """The settings by options and toolbar: the pace, and settings that require a restart."""
+    """The settings from options and from the toolbar: the pace, and settings that require a restart."""
 
     def __init__(self, options: Mapping[str, str], toolbar: Toolbar, interface: str) -> None:
         self.options: dict[str, str] = dict(options)
@@ -192,7 +192,7 @@ class Steering:
         self._seen: dict[int, str] = {}
 
     def begin(self) -> None:
-        """Read the initial state of the toolbar, and update its display."""
+        """Read the initial state of the toolbar, and update the display of the controls."""
         self.toolbar.wait_initialized()
         with suppress(Restart):
             self._apply()
@@ -210,9 +210,11 @@ class Steering:
         self.toolbar.send(Message(number, SET, value))
 
     def update(self, sink: int, wait_s: float = 0.0, *others: int) -> list[int]:
-        """Apply the toolbar's settings, waiting up to ``wait_s``, and return the readable ones of ``others``.
+        """Wait up to ``wait_s`` seconds, apply the settings of the toolbar, and return the readable
+        descriptors of ``others``.
 
-        BrokenPipeError when the FIFO ``sink`` has no reader any more, `Restart` when one is required.
+        Raises BrokenPipeError if the FIFO ``sink`` has no reader. Raises `Restart` if a setting requires a
+        restart.
         """
         poller = select.poll()
         poller.register(sink, 0)
@@ -227,7 +229,7 @@ class Steering:
         return [each for each in others if each in ready]
 
     def _apply(self) -> None:
-        """Apply the changed settings of the toolbar."""
+        """Apply changed settings of the toolbar."""
         restarting = []
         for number, text in self.toolbar.values.items():
             if self._seen.get(number) == text:
@@ -248,7 +250,7 @@ class Steering:
             raise Restart
 
     def _set(self, number: int, text: str) -> list[str]:
-        """Apply a setting; return the settings that require a restart."""
+        """Apply a setting, and return the settings that require a restart."""
         if number == SPEED and text:
             self.pace.change(speed=speed_of(text), paused=self.pace.paused)
             self.options["speed"] = text
@@ -263,9 +265,11 @@ class Steering:
 
 
 class PacedWriter(PcapngWriter):
-    """Writer of frames at their time; an interface that reappears after a restart with its name is the same.
+    """A writer that writes each frame at its time.
 
-    ``links`` are patterns of the names of interfaces whose frames are written; none: all.
+    After a restart, an interface with the same name is the same interface. ``links`` contains patterns for
+    the names of interfaces whose frames are written. If ``links`` is empty, the frames of all interfaces are
+    written.
     """
 
     def __init__(self, sink: Sink, descriptor: int, steering: Steering, *, links: Sequence[str] = ()) -> None:
@@ -280,12 +284,12 @@ class PacedWriter(PcapngWriter):
         self.sink.flush()
 
     def restart(self) -> None:
-        """Continue the times of following frames after the last frame's."""
+        """Shift the times of the following frames so that the times continue after the last frame."""
         self._has_restarted = self.frames > 0
         self.steering.pace.forget()
 
     def add_interface(self, interface: Interface) -> int:
-        """Describe an interface, unless it exists; return its position."""
+        """Add an interface unless the interface exists, and return the index of the interface."""
         key = (interface.name, interface.linktype)
         for position, other in enumerate(self.interfaces):
             if (other.name, other.linktype) == key:
@@ -297,7 +301,7 @@ class PacedWriter(PcapngWriter):
         return position
 
     def write_batch(self, batch: Batch) -> None:
-        """Write the frames of ``batch``, each at its time."""
+        """Write each frame of a batch at its time."""
         is_written = np.array(self._is_written, np.bool_)
         if not is_written.all():
             batch = batch.select(is_written[batch.interface])
@@ -318,14 +322,14 @@ class PacedWriter(PcapngWriter):
             done = until
 
     def _shift(self, first_ns: int) -> int:
-        """Return the shift of times from ``first_ns`` on, which may be the first after a restart."""
+        """Return the shift of times. After a restart, a new shift is calculated from the first time."""
         if self._has_restarted:
             self._shift_ns = self._last_ns + 1 - first_ns
             self._has_restarted = False
         return self._shift_ns
 
     def _due(self, due_ns: NDArray[np.int64], done: int) -> int:
-        """Wait until the frame at ``done`` is due; return the end of the due frames."""
+        """Wait until the frame at index ``done`` is due, and return the end index of the due frames."""
         pace, wait_s = self.steering.pace, 0.0
         while True:
             self.steering.update(self.descriptor, wait_s)
@@ -345,7 +349,7 @@ class PacedWriter(PcapngWriter):
         interface: int = 0,
         comment: str | None = None,
     ) -> None:
-        """Write one frame at its time, with a comment."""
+        """Write a frame with a comment at its time."""
         if comment is None:
             times: ArrayLike = np.array([time_ns], np.int64)
             batch = Batch.from_frames([octets], time_ns=times, original=original, interface=interface)
@@ -366,9 +370,11 @@ Run = Callable[["PacedWriter", Mapping[str, str], "Steering"], None]
 
 
 def capture(request: Request) -> int:
-    """Run ``request``, writing into its FIFO, until its end; return the exit code.
+    """Run a capture until its end, and return the exit code.
 
-    Errors are printed on stderr in one sentence, before the FIFO is opened if possible.
+    The frames are written to the FIFO of the request.
+
+    Each error is a sentence on stderr. If possible, errors are reported before the FIFO is opened.
     """
     try:
         with _signals():
@@ -385,7 +391,7 @@ def capture(request: Request) -> int:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Make SIGTERM, with which Wireshark stops a capture, interrupt like SIGINT."""
+    """Raise KeyboardInterrupt on SIGTERM and SIGINT. Wireshark stops a capture with SIGTERM."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -426,7 +432,7 @@ def _run(interface: str, writer: PacedWriter, steering: Steering) -> None:
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Open the FIFO, or a new file; a reader that is gone is no error when it is closed."""
+    """Open the FIFO or a new file. Closing a FIFO without a reader is not an error."""
     if os.path.exists(path) and stat.S_ISREG(os.stat(path).st_mode) and os.path.getsize(path):
         raise OutputExistsError(path=path, needed="a FIFO, or a name that is free", got="a file of that name")
     file = open(path, "wb", buffering=_BUFFER_OCTETS)  # noqa: SIM115 - closed below, where that may fail
@@ -438,7 +444,7 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _check(interface: str, options: Mapping[str, str]) -> None:
-    """Raise EcmprotoError for options that cannot run."""
+    """Raise EcmprotoError for invalid options."""
     checks: Mapping[str, Callable[[Mapping[str, str]], object]] = {
         LAB: lambda given: _scenario(given).experiment(),
         REPLAY: _check_replay,
@@ -455,7 +461,7 @@ def _seed(options: Mapping[str, str]) -> int:
 
 
 def _scenario(options: Mapping[str, str]) -> Any:
-    """Return the scenario given by the options; SpecError or ParameterError for invalid options."""
+    """Return the scenario that the options select. Raises SpecError or ParameterError for invalid options."""
     from ecmproto.control.lab.setup.scenario import apply, load_scenario
 
     scenario = load_scenario(options["file"] or options["scenario"]).with_variant(options["variant"])
@@ -486,14 +492,14 @@ def _run_lab(writer: PacedWriter, options: Mapping[str, str], steering: Steering
 
 
 class _Status:
-    """The status bar, updated at intervals with the progress."""
+    """The status bar, which shows the progress."""
 
     def __init__(self, steering: Steering, what: str) -> None:
         self._toolbar, self._what = steering.toolbar, what
         self._updated_ns = 0
 
     def send(self, text: Callable[[], str], writer: PacedWriter) -> None:
-        """Update the progress, except shortly after the last update."""
+        """Update the progress, unless the last update was a short time ago."""
         now_ns = time.monotonic_ns()
         if now_ns - self._updated_ns < _STATUS_NS:
             return
@@ -566,7 +572,9 @@ def _run_replay(writer: PacedWriter, options: Mapping[str, str], steering: Steer
 
 
 def _write_open(reader: Any, plan: Any, watch: Any, writer: PacedWriter) -> None:
-    """Write the captured frames, with the port's messages between them, on the capture's interfaces."""
+    """Write the captured frames and the messages of the port, in order of time, on the interfaces of the
+    capture.
+    """
     from ecmproto.control.engine.frames import GeneratedFrame
     from ecmproto.control.replay.closed_output import batches_of
     from ecmproto.control.replay.open_loop import OpenLoopReplay, merged
@@ -617,7 +625,7 @@ def _check_port(options: Mapping[str, str]) -> None:
 
 
 def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steering) -> None:
-    """Run the port in a thread, and write the frames on its interfaces, either way."""
+    """Run the port in a thread, and write the received and sent frames of the port's interfaces."""
     from ecmproto.control.live.device import LiveInterface, Stop, run, sleep_precisely
 
     seed = _seed(options)
@@ -663,7 +671,7 @@ def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steerin
 
 
 class _Taps:
-    """Taps on the interfaces of a port, in and out, with the kernel's times."""
+    """Taps for received and sent frames on the interfaces of a port. The kernel provides the times."""
 
     def __init__(self, names: Sequence[str], writer: PacedWriter) -> None:
         from ecmproto.frames.capture.linux.receiver import FrameReceiver
@@ -671,14 +679,14 @@ class _Taps:
         self._writer = writer
         self._receivers = {}
         self._early: list[tuple[int, int, int, bytes]] = []
-        """Frames that earlier ones may still precede: time, interface, length, octets."""
+        """Frames that must wait because an earlier frame may follow: time, interface, length and octets."""
         for name in names:
             receiver = FrameReceiver(name, outgoing=True)
             described = Interface(index=0, linktype=ETHERNET, name=name)
             self._receivers[receiver.fileno()] = receiver, writer.add_interface(described)
 
     def take(self, steering: Steering) -> None:
-        """Wait for frames, and write the available ones in the order of their times."""
+        """Wait for frames, and write the available frames in order of time."""
         steering.update(self._writer.descriptor, 0 if self._early else _LONGEST_WAIT_S, *self._receivers)
         # Each receiver has all frames up to now; later frames of one may come after another's.
         now_ns = time.time_ns()

@@ -1,4 +1,4 @@
-"""Wireshark's folders for a user's own files, as listed by ``tshark -G folders``."""
+"""Wireshark's folders for files of the user, as listed by ``tshark -G folders``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["plugin", "extcap"]
-"""Kind of a file for Wireshark: a Lua plugin, read at its start, or a source of captures."""
+"""The type of a file for Wireshark: a Lua plugin, which Wireshark reads at its start, or a capture source."""
 
 _NAMED: Mapping[Kind, tuple[str, ...]] = {
     "plugin": ("Personal Lua Plugins", "Personal Plugins"),
     "extcap": ("Personal Extcap path", "Personal configuration"),
 }
-"""Names of the folders in ``tshark -G folders``, the name of newer versions first."""
+"""The names of the folders in the output of ``tshark -G folders``. The names in newer versions are first."""
 
 _WAIT_S = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledFile:
-    """A file of this package that Wireshark finds by its folder."""
+    """A file of this package that is installed in a Wireshark folder."""
 
     kind: Kind
     name: str
@@ -32,12 +32,14 @@ class InstalledFile:
 
     @property
     def executable(self) -> bool:
-        """Whether Wireshark runs it as a program."""
+        """Whether Wireshark runs the file as a program."""
         return self.kind == "extcap"
 
 
 def folders(tshark: str | None = None) -> dict[Kind, Path]:
-    """Return the user's folder for each kind of file: listed by tshark, or Wireshark's default."""
+    """Return the user's folder for each file type, as listed by tshark, or the default folder without
+    tshark.
+    """
     named = _named_by(tshark or shutil.which("tshark") or "")
     paths = _defaults()
     for kind, names in _NAMED.items():
