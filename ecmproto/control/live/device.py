@@ -158,7 +158,7 @@ class LiveInterface:
         self._receiver: FrameReceiver | None = None
         self._sender: FrameSender | None = None
         self._wires: tuple[Wires, int] | None = None
-        # Another thread reads metrics, and must not find sockets half closed.
+        # Another thread reads metrics, and must not use sockets that are half closed.
         self._closing = threading.RLock()
         self._open()
 
@@ -267,7 +267,7 @@ class LiveInterface:
 
     def fail(self, number: int) -> None:
         """Record that receiving from the descriptor of this interface failed with error ``number``."""
-        if self._receiver is None:  # sending has already detected that it vanished
+        if self._receiver is None:  # sending has already detected that the interface vanished
             return
         try:
             self._receiver.missed(OSError(number, os.strerror(number)))
@@ -291,7 +291,7 @@ class LiveInterface:
         ``last`` means that no receive follows, so unread frames count as overflow.
         """
         with self._closing:
-            with suppress(InterfaceError):  # one that has vanished, as `receive` will detect
+            with suppress(InterfaceError):  # the interface has vanished, as `receive` will detect
                 if self._receiver is not None:
                     self._receiver.look()
             received, overflow, sent, octets, refused = self._totals(last=last)
@@ -373,7 +373,7 @@ class Stop:
         self._ring()
 
     def _ring(self) -> None:
-        with suppress(BlockingIOError):  # it is full of wake-ups already
+        with suppress(BlockingIOError):  # the socket is already full of wake-ups
             self._bell.send(b"\0")
 
     def call(self, function: Callable[[], _Result]) -> _Result:
@@ -422,7 +422,7 @@ class Stop:
         before = {
             number: signal.signal(number, self._take_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
-        # Data on this descriptor wakes a sleeping select: python resumes it after a signal.
+        # Data on this descriptor wakes a sleeping select, which python resumes after a signal.
         bell = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
         try:
             yield self
@@ -506,11 +506,11 @@ class _CompiledLoop:
         """Use the current sockets of the interfaces; a vanished interface has new sockets after it
         returns.
         """
-        # An interface that came back may have equal descriptors, but is another one.
+        # An interface that returned may have equal descriptors, but has new sockets.
         attached = [(link.opened, link.descriptors) for link in self._links]
         if attached != self._attached:
             descriptors = [each for _, each in attached]
-            # Frames are in the interfaces' rings.
+            # Received frames are in the interfaces' rings.
             self._sockets = Sockets(len(self._links), frame_octets=0)
             self._sockets.wires.state.spin_ns = self._spin_ns
             receiving, sending = zip(*descriptors, strict=True)
@@ -528,7 +528,7 @@ def _wait_ready(links: Sequence[LiveInterface], stop: Stop, sleep_ns: int) -> se
 
 
 def _serve(device: Device, links: Sequence[LiveInterface], ready: set[int]) -> None:
-    # One time for all: events caused by the frames need no further check.
+    # All frames have one time, so the events that they cause need no further check.
     now_ns = time.monotonic_ns()
     for interface, link in enumerate(links):
         if link.is_open and (link.is_down or link.fileno() in ready):
@@ -555,7 +555,7 @@ class ProcessorWait:
     """
 
     def __init__(self) -> None:
-        # Opened once, since a device without root cannot open them.
+        # The files are opened once, because a device without root's rights cannot open the files again.
         self._file = _opened("/proc/thread-self/schedstat")
         self._machine_file = _opened(MACHINE_COUNTS)
         self._before = self._counts()
@@ -599,7 +599,7 @@ def _stolen_ns(file: io.FileIO | None) -> int:
     if file is None:
         return 0
     with suppress(OSError, ValueError, IndexError):
-        # The line of all processors, and of each: the eighth number is the stolen time.
+        # The first line is for all processors, the next lines for one each. The eighth number is the stolen time.
         together, *lines = os.pread(file.fileno(), _MACHINE_COUNTS_OCTETS, 0).splitlines()
         processors = sum(line.startswith(b"cpu") for line in lines)
         return int(together.split()[8]) * (NS_PER_S // os.sysconf("SC_CLK_TCK")) // max(1, processors)

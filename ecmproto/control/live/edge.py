@@ -228,7 +228,7 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
         start, octets = wires.offset[frame], wires.captured[frame]
         frame_class = class_of(slots, start, start + octets, tables, edge.facts.own)
         edge.priority[frame], edge.is_data[frame] = frame_class.priority, frame_class.sampled
-        # As in `ecmproto.control.engine.arrivals`: groups have no single destination to answer.
+        # As in `ecmproto.control.engine.arrivals`, a group has no single destination that could answer.
         edge.numbered[frame] = frame_class.sampled and octets > 0 and signed(slots[start]) & _GROUP_BIT == 0
         edge.station[frame] = edge.flow[frame] = _NOWHERE
     if edge.facts.delivers != 0:

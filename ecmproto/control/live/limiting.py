@@ -341,7 +341,7 @@ def _begin(point: PointState, wires: Wires) -> None:
     pool = point.network.pool
     spare = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
     if rows > spare:
-        # The loop stops at full capacity: departures must not wait for arrivals.
+        # The loop stops at full capacity, because departures must not wait for arrivals.
         _drop_beyond(point, spare)
 
 
@@ -382,7 +382,7 @@ def _read(point: PointState, wires: Wires) -> int:
         point.answerable[rows] = frame_class.answerable
         point.occupies[rows] = True
         point.tagged[rows], point.tag[rows], point.mark[rows] = tag.tagged, tag.tag, tag.mark
-        # As in `ecmproto.control.engine.arrivals`: groups have no single destination to answer.
+        # As in `ecmproto.control.engine.arrivals`, a group has no single destination that could answer.
         point.numbered[rows] = is_data and signed(slots[start]) & _GROUP_BIT == 0
         point.left[rows] = False
         rows += 1

@@ -313,7 +313,7 @@ class Rotation:
         if not self._turns:
             return len(batch)
         if self._first_ns is None:
-            # an empty file takes a frame of any length
+            # an empty file accepts a frame of any length
             self._first_ns = int(batch.time_ns[0])
             return max(1, self._within(batch))
         return self._within(batch)

@@ -1,4 +1,4 @@
-"""Descriptions of live devices: one by a command's options, or several of one process in a TOML file.
+"""Descriptions of live devices: of one device by options, or of several devices in a TOML file.
 
 ::
 

@@ -1,11 +1,11 @@
-"""A software switch port with a congestion point, without sockets, driven by its caller's clock.
+"""A software switch port with a congestion point, without sockets, which uses its caller's clock.
 
 >>> port = SwitchPort(machine, facts, inputs=2, frames=1000, seed=1, start_ns=now_ns, send=send)
 >>> port.take(batch, 0, now_ns)          # frames received at input 0
->>> port.advance(port.due_ns)            # frames that leave by then are passed to ``send``
+>>> port.advance(port.due_ns)            # frames that leave until this time are passed to ``send``
 
-A frame leaves at the first call of `advance` or `take` at or after the end of its transmission. Memory is
-fixed at creation: frames beyond the capacity are dropped and counted.
+A frame leaves at the first call of `advance` or `take` at or after the end of its transmission. The memory is
+fixed at creation; frames beyond the capacity are dropped and counted.
 """
 
 from __future__ import annotations
@@ -332,7 +332,7 @@ def _new_switch(
     fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
     port = new_port(facts, tag_octets=machine.tag_octets)
     for priority in range(PRIORITIES):
-        # No ring is ever full: it has a slot for every possible frame.
+        # A ring is never full, because the ring has a slot for every possible frame.
         while int(port.rings[priority].slot_mask) + 1 < frames:
             lengthen_ring(port, priority)
     return Switch(
@@ -548,7 +548,7 @@ def _messages(
 
 def precompile_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:
     """Compile the code for a switch port with ``machine``, including messages."""
-    # Slow enough that it sends messages.
+    # The port is slow enough to send messages.
     config = PortConfig(rate_bps=1_000_000, buffer_octets=EXAMPLE_FRAMES * len(EXAMPLE_FRAME))
     port = SwitchPort(
         machine, config, inputs=1, frames=EXAMPLE_FRAMES, seed=1, start_ns=0, send=discard, obeys=obeys,

@@ -52,7 +52,7 @@ def _drop_capabilities() -> None:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            return  # the kernel has no more of them
+            return  # the kernel has no more capabilities
 
 
 def _prctl(option: int, value: int) -> None:

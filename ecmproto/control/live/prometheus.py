@@ -157,7 +157,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             return super().get_request()
         except OSError as error:
             if error.errno in _EXHAUSTED:
-                time.sleep(_LOOK_S)  # the connection still waits, and would be accepted again at once
+                time.sleep(_LOOK_S)  # the connection still waits, and would be accepted at once
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:

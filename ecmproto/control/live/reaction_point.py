@@ -129,7 +129,7 @@ class ReactionPoint:
         while len(self.network.pool.frames) < MOST_FRAMES:
             add_frames(self.network)
         for priority in range(PRIORITIES):
-            # No ring is ever full: it has a slot for every possible frame.
+            # A ring is never full, because the ring has a slot for every possible frame.
             while int(self.network.ports[0].rings[priority].slot_mask) < MOST_FRAMES:
                 lengthen_ring(self.network.ports[0], priority)
         self._point = new_point_state(
@@ -193,7 +193,7 @@ class ReactionPoint:
         """Do the tasks that compiled code leaves to Python; ``now_ns`` of ``None`` means the current time."""
         while why != TIME_CAME:
             if why == FRAMES_CAME and self._take_feedback(sockets):
-                # Earlier events come first.
+                # Earlier events are processed first.
                 time_ns = time.monotonic_ns() if now_ns is None else now_ns
                 why = self._step(sockets.wires, ADVANCE, time_ns)
                 continue
@@ -222,7 +222,7 @@ class ReactionPoint:
         """Send the probe that follows the last sent frame."""
         point = self._point
         message: Any = self.network.outbox.messages[int(point.progress.message) - 1]
-        # It leaves now, whatever its due time; measurements use a clock that never stops.
+        # The probe leaves now, even if it is due later; measurements use a clock that never stops.
         probe_payload(message).mark = point.facts.now_ns + point.counts.missed_ns
         followed = ctypes.string_at(int(point.progress.last_at), int(point.progress.last_octets))
         frame = octets_of(self.machine, message, SampledFrame(followed, len(followed), 0), self.context)
@@ -236,7 +236,7 @@ class ReactionPoint:
         position = int(state.position)
         batch = sockets.received().select(np.array([position]))
         taken = self._intake.take(batch, time_ns=np.array([point.facts.now_ns]))
-        # No station is new: all numbered ones came earlier.
+        # No station is new, because all numbered stations have sent frames earlier.
         self.flows.number(batch.buffer, self._nothing, self._nothing)
         feedback = read_feedback(taken, self.machine, self.context, self.flows, self._feedback_counters)
         if feedback.message[0] < 0:

@@ -167,7 +167,7 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
         elif resumes_ns <= min(now_ns, tick_ns):
             _review(switch, resumes_ns)
         elif tick_ns <= now_ns:
-            # At an empty port nothing changes from tick to tick, so one call processes them all.
+            # At an empty port, nothing changes between ticks, so one call processes all ticks.
             is_one = switch.clock.timer_waits != 0 or (late and switch.port.gauge.total.octets == 0)
             tick(switch.port, point, switch.outbox, now_ns if is_one else tick_ns)
             late, switch.clock.timer_waits = True, 0
@@ -387,7 +387,7 @@ def drive(
             if not has_frames(wires, interface):
                 continue
             if passes_on:
-                # Of frames that came together the last ones see the longest queue: each is first in turn.
+                # The last frames of a batch see the longest queue, so each input is first in turn.
                 state.first, passes_on = (interface + 1) % state.interfaces, False
             if clock.behind_ns > 0:
                 receive_until(wires, interface, now_ns - clock.behind_ns)
@@ -643,6 +643,6 @@ def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
 def _group(addresses: Addresses, address: int) -> int:
     """Return the index of the first entry of the group of ``address``."""
     coefficients = addresses.coefficients
-    # Products of halves and coefficients: no step needs more than 54 bits, so plain Python agrees.
+    # With products of halves and coefficients, no step needs more than 54 bits, so plain Python agrees.
     mixed = (address & _HALF) * coefficients[0] + (address >> _HALF_BITS) * coefficients[1]
     return int((mixed ^ (mixed >> _HALF_BITS)) & (len(addresses.address) // _WAYS - 1)) * _WAYS

@@ -1,11 +1,11 @@
-"""Closed-loop replay: the capture is the stations' offered traffic; reaction points time its departure.
+"""Closed-loop replay: stations offer the frames of a capture, and reaction points delay the departures.
 
 >>> replay = ClosedLoopReplay(batches, machine=…, port=PortConfig(…), loop=LoopConfig(…), seed=1)
 >>> for piece in replay:          # frames at the port, and messages, in order of time
 ...     ...
 >>> replay.summary()
 
-Memory is a batch, the frames that wait at stations and the port, and statistics of fixed size.
+The memory contains one batch, the frames that wait at stations and the port, and statistics of fixed size.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class ClosedLoopReplay:
         if stations == self.context.stations:
             return
         self.context = self._context(stations, self.context.ethertypes)
-        # Random numbers drawn by the new ones at their start are discarded; the old generators stay.
+        # The new reaction points have drawn random numbers; these are discarded, and the old generators stay.
         spare = np.random.default_rng([self._seed, stations])
         self._point = lengthened(self._point, self._new_point(spare))
         self._network.points = [self._point]

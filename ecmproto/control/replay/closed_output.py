@@ -140,7 +140,7 @@ class FramesInFlight:
         which = np.searchsorted(firsts, serial, side="right") - 1
         for index, count in zip(*np.unique(which, return_counts=True), strict=True):
             self._batches[int(index)].missing -= int(count)
-        # The last one stays: the next frames may start in it.
+        # The last batch stays, because the next frames may start in this batch.
         self._batches = deque(
             stored for stored in self._batches if stored.missing or stored is self._batches[-1]
         )
@@ -229,7 +229,7 @@ class ClosedLoopOutput:
         for message, index in zip(chosen, indices.tolist(), strict=True):
             about = self._example(message, replay)
             cause = int(message.cause)
-            # The cause of a destination's message may have passed the port long before: use its flow.
+            # The frame that caused a destination's message may have left the port long ago: use the flow.
             sampled = int(message.kind) not in replay.machine.answers and index < len(by_serial)
             if sampled and passages["serial"][by_serial[index]] == cause:
                 about = _sampled(frames, int(by_serial[index]), replay.context.ethertypes)

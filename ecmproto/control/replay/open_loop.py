@@ -1,11 +1,11 @@
-"""Open-loop replay: the capture is the arrival process of one or more ports; messages do not change it.
+"""Open-loop replay: frames arrive at one or more ports as captured, independent of messages.
 
 >>> replay = OpenLoopReplay(batches, machine=machine_of(QCN, {}), port=PortConfig(…), seed=1)
 >>> for piece in merged(replay):       # replayed.merged; or: for replayed in replay
 ...     ...
 >>> replay.summary()
 
-Captures stream through: memory is a batch, the ports' buffers and statistics of fixed size.
+The memory contains one batch, the ports' buffers and statistics of fixed size.
 """
 
 from __future__ import annotations
@@ -177,14 +177,14 @@ def run_port(
     ``cause``. Returns the index of the first frame not run: the kernel stops early when ``outbox`` or a ring
     is full, and for a change at ``change_ns`` after all events that are due before.
     """
-    # The kernel works on a copy, which the compiler sees has no other reference.
+    # The kernel works on a copy; the compiler can see that the copy has no other reference.
     own = local_copy(port)
-    # The arrays are unpacked here: a lookup in the loop costs as much as the loop itself.
+    # The arrays are unpacked here, because a lookup in the loop costs as much as the loop itself.
     times_ns, lengths, priorities, occupies, sampled, answerable, tagged, tags, marks, stations, flows = (
         arrivals
     )
     dispositions, qlens_octets, forwarded = outcomes
-    # With this loop the compiler sees that no index is negative; with a range it does not.
+    # With this loop, the compiler can see that no index is negative; with a range, it cannot.
     position = max(first, 0)
     while position < times_ns.size:
         priority, octets, station = int(priorities[position]), lengths[position], int(stations[position])
@@ -218,12 +218,12 @@ def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> 
     line, late = port.line, False
     while has_capacity(outbox, EVENT_MESSAGES):
         tick_ns = point.next_timer_ns()
-        # Compared with NEVER_NS first: for a point without timers no comparison remains.
+        # The comparison with NEVER_NS is first, so a point without timers needs no other comparison.
         ticks = tick_ns != NEVER_NS and tick_ns <= now_ns
         if departs(line, tick_ns if ticks else now_ns):
             leave(port, point, outbox, line.in_service_token - 1)
         elif ticks:
-            # At an idle port nothing changes from tick to tick, so one call processes them all.
+            # At an idle port, nothing changes between ticks, so one call processes all ticks.
             tick(port, point, outbox, now_ns if late and line.in_service_octets == 0 else tick_ns)
             late = True
         else:
@@ -469,7 +469,7 @@ class OpenLoopReplay:
             pieces.append(self._run(number, port, engine_batch.arrivals, outcomes))
             numbers.append(np.full(len(pieces[-1]), number))
         messages, of_port = np.concatenate(pieces), np.concatenate(numbers)
-        # Ticks come before the first frame of the batch, whatever comes after them.
+        # Ticks are processed before the first frame of the batch, whatever follows.
         order = np.lexsort((messages["cause"], messages["time_ns"]))
         self._count(engine_batch, outcomes)
         return ReplayedBatch(

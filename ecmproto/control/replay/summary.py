@@ -232,7 +232,7 @@ def _drops(counts: PortCounts) -> DropTrace:
 
 
 def _second_half(trace: QueueTrace, duration_ns: int) -> float:
-    # A span of the trace starts wherever the second half does: its grid is finer.
+    # A span of the trace starts at the start of the second half, because the grid of spans is finer.
     first = min(second_half_ns(duration_ns) // trace.span_ns, len(trace.mean_octets) - 1)
     half = np.array(trace.mean_octets[first:])
     lengths_ns = bin_lengths_ns(len(trace.mean_octets), trace.span_ns, duration_ns)[first:]

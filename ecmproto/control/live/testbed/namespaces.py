@@ -127,7 +127,7 @@ class Namespaces:
         times = {}
         for program in self._programs:
             for task in Path(f"/proc/{program.pid}/task").glob("*/schedstat"):
-                with suppress(OSError):  # one that has just ended
+                with suppress(OSError):  # the thread has just ended
                     times[task.parent.name] = int(task.read_text(encoding="ascii").split()[0])
         return times
 
@@ -208,7 +208,7 @@ def _enter(name: str) -> None:
 
 def _set(interface: str, *, ip: str | None = None, **facts: str | int) -> None:
     """Set attributes and the IPv4 address of an interface in this thread's namespace."""
-    # pyroute2's own entry into namespaces forks, and signals would unwind this program's stack there.
+    # pyroute2 forks to enter a namespace, and a signal would unwind this program's stack in the child.
     with _pyroute2().IPRoute() as route:
         index = route.link_lookup(ifname=interface)[0]
         route.link("set", index=index, **facts)
@@ -246,6 +246,6 @@ def turn_off(interface: str) -> None:
         for command in _ALL:
             value = array.array("B", struct.pack("=II", command, 0))
             request = struct.pack("16sP16x", os.fsencode(interface), value.buffer_info()[0])
-            # An interface without the offload reports that.
+            # An interface without the offload reports an error.
             with suppress(OSError):
                 fcntl.ioctl(descriptor.fileno(), _SIOCETHTOOL, request)

@@ -261,7 +261,7 @@ def _part_reports(folder: Path, devices: Iterable[str]) -> None:
     lines = (folder / _TOGETHER).read_text(encoding="utf-8").splitlines(keepends=True)
     own: dict[str, list[str]] = {name: [] for name in devices}
     for line in lines:
-        with suppress(ValueError):  # the last one may be truncated
+        with suppress(ValueError):  # the last line may be truncated
             own[json.loads(line)["device"]].append(line)
     for name, reports in own.items():
         (folder / f"{name}.ndjson").write_text("".join(reports), encoding="utf-8")
@@ -579,7 +579,7 @@ def _settled(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return []
     start_ns, end_ns = busy[0]["elapsed_ns"], busy[-1]["elapsed_ns"]
     from_ns = start_ns + min(SETTLING_S * NS_PER_S, (end_ns - start_ns) / 2)
-    # The last one may extend beyond the traffic's end.
+    # The last report may extend beyond the end of the traffic.
     return [document for document in busy[:-1] if document["elapsed_ns"] >= from_ns]
 
 
@@ -599,7 +599,7 @@ def _rate_bps(flow: dict[str, Any]) -> float:
     """Return the rate after settling at iperf3's receiving end."""
     spans = [interval["sum"] for interval in flow.get("intervals", [])]
     from_s = min(SETTLING_S, spans[-1]["end"] / 2) if spans else 0.0
-    # The last one is incomplete, and includes late frames.
+    # The last interval is incomplete, and includes late frames.
     settled = [span for span in spans[:-1] if span["start"] >= from_s]
     seconds = sum(span["seconds"] for span in settled)
     return 8 * sum(span["bytes"] for span in settled) / seconds if seconds else _rate_in_all_bps(flow)

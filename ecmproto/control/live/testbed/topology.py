@@ -1,10 +1,10 @@
-"""The shape of a testbed: a dumbbell given in numbers or read from a TOML file.
+"""The topology of a testbed, which is a dumbbell with given numbers or from a TOML file.
 
 ::
 
-    rate = "50M"                # of the port that all senders share
+    rate = "50M"                # rate of the port that all senders share
     buffer = "1000frames"
-    victim = "5M"               # optional: from the first sender to a host at the port
+    victim = "5M"               # optional: rate from the first sender to a host at the port
 
     [[sender]]
     rate = "30M"
