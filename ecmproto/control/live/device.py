@@ -599,7 +599,7 @@ def _stolen_ns(file: io.FileIO | None) -> int:
     if file is None:
         return 0
     with suppress(OSError, ValueError, IndexError):
-        # The first line is for all processors, the next lines for one each. The eighth number is the stolen time.
+        # The first line is for all processors, the next lines for one each; the eighth number is stolen time.
         together, *lines = os.pread(file.fileno(), _MACHINE_COUNTS_OCTETS, 0).splitlines()
         processors = sum(line.startswith(b"cpu") for line in lines)
         return int(together.split()[8]) * (NS_PER_S // os.sysconf("SC_CLK_TCK")) // max(1, processors)

@@ -1,1 +1,1 @@
-"""Replay of a capture as the arrival process of a software switch port with a congestion point."""
+"""Replay of a capture whose frames arrive at a software switch port with a congestion point."""

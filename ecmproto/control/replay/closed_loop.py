@@ -60,20 +60,23 @@ from ecmproto.units import serialisation_ns
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 LARGEST_STATIONS = 1024
-"""The maximum number of stations with a reaction point; frames of others go straight to the port."""
+"""The maximum number of stations with a reaction point; frames of further stations go directly to the
+port.
+"""
 LARGEST_FLOWS = 256
 """The maximum number of flows that a station distinguishes."""
 _FIRST_STATIONS = 16
 _DATA_OCTETS = 1500
-"""The frame that a probe follows on an empty path (S002)."""
+"""The length of the data frame that a probe follows on an empty path (S002)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Piece:
     """Passages and messages of a span of time, in order.
 
-    ``passages`` has the columns of `network.Passage`, ``messages`` has `protocol.Message`, with silent
-    samples; ``cause`` and ``serial`` are numbers in the capture, times ns from the first arrival.
+    ``passages`` has the columns of `network.Passage`. ``messages`` has the columns of `protocol.Message`, and
+    includes silent samples. ``cause`` and ``serial`` are frame numbers in the capture. Times are ns from the
+    first arrival.
     """
 
     passages: NDArray[Any]
@@ -81,11 +84,11 @@ class Piece:
 
 
 class ClosedLoopReplay:
-    """A replay of batches of frames through stations, one port and destinations, iterated once.
+    """A replay of batches of frames through stations, one port and destinations, which can be iterated once.
 
-    Every source address is a station. ``seed`` seeds all random numbers: equal arguments give equal results,
-    with any batch boundaries. ``interfaces`` (a reader's own list, which may grow) give the FCS lengths,
-    which queues do not count. ParameterError for a value out of range.
+    Every source address is a station. ``seed`` seeds all random numbers; equal arguments give equal results,
+    independent of batch boundaries. ``interfaces`` give the FCS lengths, which do not count in queues.
+    ``interfaces`` may be a reader's own list, which may grow. Raises ParameterError for a value out of range.
     """
 
     def __init__(
@@ -160,9 +163,9 @@ class ClosedLoopReplay:
         return self._intake.first_time_ns or 0
 
     def batches(self) -> Iterator[tuple[EngineBatch | None, Iterator[Piece]]]:
-        """Yield each batch, with the passages and messages until all its frames have come.
+        """Yield each batch with the passages and messages until all frames of the batch have arrived.
 
-        The last batch is None, with the events after the capture's end.
+        The last batch is ``None``, with the events after the end of the capture.
         """
         for batch in self._batches:
             engine_batch = self._intake.take(batch)
@@ -196,7 +199,9 @@ class ClosedLoopReplay:
         self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
 
     def _settle_stations(self) -> None:
-        """Create reaction points for all stations that have come, and for at least one more."""
+        """Create reaction points for all stations that have sent a frame, and for at least one more
+        station.
+        """
         stations = self.context.stations
         while stations <= min(self.flows.stations, LARGEST_STATIONS - 1):
             stations *= 2
@@ -239,7 +244,7 @@ class ClosedLoopReplay:
             enlarge_stores(self._network)
 
     def _change_rate(self) -> None:
-        """Set the port's next rate."""
+        """Set the port to the next rate."""
         loop, change = self._network.loop, self._changes.pop(0)
         set_rate(self._network.ports[0].line, change.rate_bps)
         self.machine.set_capacity(self._point, change.rate_bps)
@@ -288,11 +293,11 @@ class ClosedLoopReplay:
         return port_summary("port", gauge, self._now_ns, self._counts, self.machine, self._point)
 
     def summary(self, *, drained: bool = False) -> ReplaySummary:
-        """Return the summary so far, or of the whole replay after iteration.
+        """Return the summary up to the current time, or the summary of the whole replay after iteration.
 
-        It covers the time up to the capture's last arrival. With ``drained`` the counts of frames and
-        messages continue until nothing is in flight, so that every frame has its outcome. Queues, rates,
-        pauses and shares still cover the capture's time.
+        The summary covers the time until the last arrival of the capture. With ``drained``, the counts of
+        frames and messages continue until nothing is in flight, so every frame has an outcome. Queues, rates,
+        pauses and shares still cover the time of the capture.
         """
         now = self._end or self._summed_up()
         if not drained or now.stations is None:
@@ -333,7 +338,7 @@ class ClosedLoopReplay:
         )
 
     def _parameters(self) -> dict[str, dict[str, str]]:
-        """Return the parameters of the roles played; captured feedback omits the congestion point's."""
+        """Return the parameters of the simulated roles; captured feedback replaces the congestion point."""
         parameters = self.machine.parameters_as_text(self._port_config.rate_bps)
         if self._feedback_counters is not None:
             parameters.pop(Role.CONGESTION_POINT.value, None)
@@ -373,7 +378,11 @@ class ClosedLoopReplay:
         )
 
     def _pauses(self) -> tuple[PauseTrace, int, int]:
-        """Return the time in which stations were stopped: over time, of any of them, and summed over all."""
+        """Return the times in which stations were stopped.
+
+        The results are a trace over time, the time in which any station was stopped, and the sum over all
+        stations.
+        """
         gates, now_ns = self._network.gates, int(self._network.loop.now_ns)
         settle_standstill(gates, now_ns)
         still = gates.standstill

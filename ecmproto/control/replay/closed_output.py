@@ -1,4 +1,4 @@
-"""The capture written by a closed loop: frames at their arrival at the port, and all messages (CNM, ECM)."""
+"""The output capture of a closed loop, with frames at their arrival at the port and with all messages."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _FCS_OCTETS = 4
 class OpenLoopOutput:
     """A writer that copies a capture through ``copier`` and adds the generated frames.
 
-    The capture's own frames are unchanged except tags that a port rewrote. A generated frame follows its
-    cause on the same interface, with an FCS if that interface has one, and in pcapng with a comment on its
-    origin.
+    The frames of the capture are unchanged, except for tags that a port rewrote. A generated frame follows
+    the frame that caused it on the same interface, with an FCS if the interface has an FCS. In pcapng, a
+    comment describes the origin of the generated frame.
     """
 
     def __init__(self, reader: CaptureReader, copier: CaptureCopier) -> None:
@@ -53,11 +53,11 @@ class OpenLoopOutput:
         return self._copier.warnings
 
     def write_block(self, block: Block) -> None:
-        """Copy a block from between the capture's frames."""
+        """Copy a block that is located between the frames of the capture."""
         self._copier.write(block)
 
     def write(self, replayed: ReplayedBatch) -> None:
-        """Write a batch with the frames that it caused."""
+        """Write a batch, with the generated frames that the batch caused."""
         for item in merged([replayed]):
             if isinstance(item, GeneratedFrame):
                 self._insert(item)
@@ -79,9 +79,9 @@ def batches_of(
     filter: Filter | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Iterator[Batch]:
-    """Yield a capture's batches for a replay, and pass its other blocks to ``output``.
+    """Yield a capture's batches for a replay, and pass the capture's other blocks to ``output``.
 
-    ``filter`` selects frames. CaptureError if a selected one is not Ethernet.
+    ``filter`` selects frames. Raises CaptureError if a selected frame is not an Ethernet frame.
     """
     for item in reader if output is None else reader.items():
         if isinstance(item, Batch):
@@ -99,7 +99,7 @@ def _selected(batch: Batch, reader: CaptureReader, filter: Filter, ethertypes: E
 
 
 class _Stored:
-    """A batch with frames that have not reached the port."""
+    """A batch with frames that have not yet reached the port."""
 
     def __init__(self, engine_batch: EngineBatch, first: int) -> None:
         self.engine_batch = engine_batch
@@ -108,7 +108,7 @@ class _Stored:
 
 
 class FramesInFlight:
-    """Batches by the numbers of their frames, each stored until all its frames have passed."""
+    """Batches by the numbers of their frames; each batch is stored until all frames have passed the port."""
 
     def __init__(self) -> None:
         self._batches: deque[_Stored] = deque()
@@ -122,8 +122,9 @@ class FramesInFlight:
     def find(
         self, serial: NDArray[np.int64]
     ) -> list[tuple[EngineBatch, NDArray[np.int64], NDArray[np.int64]]]:
-        """Return the batches of frames, and for each the indices of its frames in ``serial`` and in the
-        batch.
+        """Return the batches that contain the frames ``serial``.
+
+        Each batch is returned with the indices of its frames in ``serial`` and in the batch.
         """
         firsts = np.array([stored.first for stored in self._batches], np.int64)
         which = np.searchsorted(firsts, serial, side="right") - 1
@@ -135,7 +136,7 @@ class FramesInFlight:
         return result
 
     def passed(self, serial: NDArray[np.int64]) -> None:
-        """Count the passed frames, and drop batches that are not needed any more."""
+        """Count the passed frames, and drop batches that are no longer needed."""
         firsts = np.array([stored.first for stored in self._batches], np.int64)
         which = np.searchsorted(firsts, serial, side="right") - 1
         for index, count in zip(*np.unique(which, return_counts=True), strict=True):
@@ -147,18 +148,19 @@ class FramesInFlight:
 
 
 _SHOWN_OCTETS = 256
-"""Octets stored of a flow's first frame: more than any plausible stack of tags."""
+"""The number of stored octets of a flow's first frame, which is more than any plausible stack of tags."""
 _DROPPED = "dropped by the port"
 
 
 class ClosedLoopOutput:
-    """A writer of a capture with one Ethernet interface, in the format of ``path``'s name, else the reader's.
+    """A writer of a capture with one Ethernet interface.
 
-    ``path`` may be an open writer, whose first interface is used.
+    The suffix of ``path`` selects the format; without a known suffix, the format is the reader's format.
+    ``path`` may also be an open writer, whose first interface is used.
 
-    A frame has its arrival time at the port, its station's tags and the port's changes of them; dropped
-    frames are included. In pcapng, comments name the origin of generated frames and mark the frames that the
-    port dropped. Frames that never reached the port are omitted, and so is the FCS.
+    Each frame has the arrival time at the port, the tag of the frame's station, and the port's changes of the
+    tag. Dropped frames are included. In pcapng, comments describe the origin of generated frames, and mark
+    the frames that the port dropped. Frames that never reached the port and all FCSs are omitted.
     """
 
     def __init__(
@@ -197,7 +199,7 @@ class ClosedLoopOutput:
             self._examples.setdefault((station, flow), octets)
 
     def write(self, piece: Piece, replay: ClosedLoopReplay) -> None:
-        """Write the frames that reached the port, and the messages, in order of time."""
+        """Write the messages, and the frames that reached the port, in order of time."""
         passages = piece.passages[piece.passages["probe"] == 0]
         here = passages[passages["disposition"] != HELD_OUT]
         frames = self._frames(here, replay)
@@ -209,7 +211,7 @@ class ClosedLoopOutput:
         self._under_way.passed(passages["serial"])
 
     def _frames(self, passages: NDArray[Any], replay: ClosedLoopReplay) -> Batch:
-        """Return the frames of ``passages``, in order, as they reached the port."""
+        """Return the frames of ``passages`` in order, as the frames reached the port."""
         parts, order = [Batch.from_frames([])], [np.zeros(0, np.int64)]
         for engine_batch, chosen, position in self._under_way.find(passages["serial"]):
             parts.append(
@@ -258,7 +260,7 @@ class ClosedLoopOutput:
         return SampledFrame(octets, len(octets), 0, replay.flows.queue_pair(*of))
 
     def _write(self, passages: NDArray[Any], frames: Batch, generated: list[GeneratedFrame]) -> None:
-        """Write ``frames`` and the generated frames, each of these after the frames of its time."""
+        """Write ``frames`` and ``generated``; a generated frame follows all frames with an equal time."""
         times_ns = np.array([frame.time_ns for frame in generated], np.int64)
         ends = np.searchsorted(frames.time_ns, times_ns, side="right").tolist()
         done = 0
@@ -286,7 +288,7 @@ class ClosedLoopOutput:
 
 
 def joined(parts: Sequence[Batch], order: NDArray[np.int64], time_ns: NDArray[np.int64]) -> Batch:
-    """Return the frames of ``parts``, concatenated and reordered by ``order``, with the times ``time_ns``."""
+    """Return the concatenated frames of ``parts``, reordered by ``order``, with the times ``time_ns``."""
     sizes = np.array([len(part.buffer) for part in parts], np.int64)
     starts = np.cumsum(sizes) - sizes
     offset = np.concatenate([part.offset + start for part, start in zip(parts, starts, strict=True)])[order]
@@ -310,6 +312,6 @@ def _sampled(frames: Batch, index: int, ethertypes: EtherTypes) -> SampledFrame:
 
 
 def _first_of_each(pairs: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the distinct columns of ``pairs``, and the first index of each."""
+    """Return the distinct columns of ``pairs``, and the first index of each distinct column."""
     distinct, first = np.unique(pairs, axis=1, return_index=True)
     return [(station, flow) for station, flow in distinct.T.tolist()], first.tolist()

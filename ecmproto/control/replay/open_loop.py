@@ -62,7 +62,7 @@ class Ports(Protocol):
     """The assignment of frames to ports, numbered from 0 in the order of their first frames."""
 
     def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
-        """Return the port of each frame, NO_PORT for none."""
+        """Return the port of each frame, or NO_PORT for a frame without a port."""
 
     def name(self, number: int) -> str:
         """Return the name of a port for display."""
@@ -76,7 +76,7 @@ class OnePort:
         return np.zeros(len(engine_batch.batch), np.int64)
 
     def name(self, number: int) -> str:
-        """Return ``port``."""
+        """Return the name of the only port, ``port``."""
         return "port"
 
 
@@ -87,7 +87,7 @@ class PortPerInterface:
     """The assignment of each interface's frames to a port with the interface's number."""
 
     def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
-        """Return the interfaces' numbers."""
+        """Return the number of each frame's interface."""
         return engine_batch.batch.interface.astype(np.int64)
 
     def name(self, number: int) -> str:
@@ -96,24 +96,30 @@ class PortPerInterface:
 
 
 class PortPerDestination:
-    """The assignment of each destination's frames to a port, up to ``most``; groups have none."""
+    """The assignment of frames to one port per destination address, for up to ``most`` destinations.
+
+    Frames to group addresses have no port.
+    """
 
     def __init__(self, max_ports: int = 64) -> None:
         self._table = DestinationTable(max_destinations=max_ports)
 
     def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
-        """Return the destinations' numbers."""
+        """Return the number of each frame's destination."""
         batch = engine_batch.batch
         numbers = self._table.number(batch.buffer, batch.offset, batch.captured)
         return np.where(engine_batch.classes.occupies, numbers, NO_PORT).astype(np.int64)
 
     def name(self, number: int) -> str:
-        """Return the address."""
+        """Return the destination address of the port."""
         return f"to {mac_text(self._table.address(number))}"
 
 
 class PortPerFilter:
-    """The assignment of frames to the port of the first matching display filter; others have none."""
+    """The assignment of a frame to the port of the first matching display filter.
+
+    Frames that match no filter have no port.
+    """
 
     def __init__(
         self, texts: Sequence[str], interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
@@ -135,14 +141,14 @@ class PortPerFilter:
         return port
 
     def name(self, number: int) -> str:
-        """Return the filter."""
+        """Return the text of the filter."""
         return self._filters[number].text.strip()
 
 
 def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT) -> Ports:
-    """Return the ports for ``one``, ``dst``, ``interface`` or display filters separated by ``;``.
+    """Return the ports for ``one``, ``dst``, ``interface``, or display filters separated by ``;``.
 
-    ``interfaces`` are the capture's. Raises FilterError for other text.
+    ``interfaces`` are the interfaces of the capture. Raises FilterError for other text.
     """
     if text == "one":
         return ONE_PORT
@@ -154,7 +160,10 @@ def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherType
 
 
 class Outcomes(NamedTuple):
-    """Per frame: its disposition, its queue's Qlen after it (−1 if it passed by), and its final tag."""
+    """Disposition, queue length and final tag of each frame.
+
+    The queue length (Qlen) is the length after the frame, or −1 if the frame passed no queue.
+    """
 
     disposition: NDArray[np.uint8]
     qlen_octets: NDArray[np.int64]
@@ -171,11 +180,12 @@ def run_port(
     first: int,
     change_ns: int,
 ) -> int:
-    """Run ``arrivals`` from index ``first`` on through the port and its congestion point.
+    """Pass ``arrivals`` from index ``first`` on through the port and the congestion point.
 
-    Fills ``outcomes``; messages and samples stay in ``outbox``, each with the index of its causing frame in
-    ``cause``. Returns the index of the first frame not run: the kernel stops early when ``outbox`` or a ring
-    is full, and for a change at ``change_ns`` after all events that are due before.
+    The function fills ``outcomes``. Messages and samples remain in ``outbox``, with the index of the frame
+    that caused the message in ``cause``. Returns the index of the first unprocessed frame: the kernel returns
+    early when ``outbox`` or a ring is full, and at ``change_ns`` after all events that are due before
+    ``change_ns``.
     """
     # The kernel works on a copy; the compiler can see that the copy has no other reference.
     own = local_copy(port)
@@ -214,7 +224,7 @@ def run_port(
 
 @inlined
 def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
-    """Run departures and timers up to ``now_ns``; return False if ``outbox`` is full earlier."""
+    """Process departures and timers until ``now_ns``; return False if ``outbox`` is full earlier."""
     line, late = port.line, False
     while has_capacity(outbox, EVENT_MESSAGES):
         tick_ns = point.next_timer_ns()
@@ -233,14 +243,15 @@ def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplayedBatch:
-    """A batch after it passed its ports.
+    """A batch after the frames passed their ports.
 
-    Per frame: ``disposition`` (`engine.port`), ``qlen_octets``, the length of its priority's queue after it
-    (−1 if it passed by), and ``tag``, the final value of the mechanism's tag.
+    ``disposition`` is the disposition of each frame (`engine.port`). ``qlen_octets`` is the length of the
+    queue of the frame's priority after the frame, or −1 if the frame passed no queue. ``tag`` is the final
+    value of the mechanism's tag.
 
-    ``messages`` has the columns of `protocol.Message`, with silent samples, in order; ``cause`` is an index
-    in the batch, or −1, and times are ns from the first arrival. ``port`` has the port of each message,
-    ``contexts`` the context of each port.
+    ``messages`` has the columns of `protocol.Message` in order, and includes silent samples. ``cause`` is an
+    index in the batch or −1, and times are ns from the first arrival. ``port`` is the port of each message,
+    and ``contexts`` are the contexts of the ports.
     """
 
     engine_batch: EngineBatch
@@ -255,11 +266,11 @@ class ReplayedBatch:
 
     @property
     def batch(self) -> Batch:
-        """Return the batch before the ports."""
+        """Return the batch before the frames passed the ports."""
         return self.engine_batch.batch
 
     def forwarded(self) -> Batch:
-        """Return the batch as the ports forwarded it, with the tags that they rewrote."""
+        """Return the batch as forwarded by the ports, with rewritten tags."""
         changed = np.flatnonzero(self.tag != self.engine_batch.arrivals.tag)
         if not len(changed) or self.machine.tag is None:
             return self.batch
@@ -269,7 +280,9 @@ class ReplayedBatch:
         )
 
     def generated(self) -> Iterator[tuple[int, GeneratedFrame]]:
-        """Yield each generated frame with the index of the frame that it follows (−1: before all)."""
+        """Yield each generated frame, with the index of the frame that it follows; −1 means before all
+        frames.
+        """
         chosen = np.flatnonzero(self.messages["sent"] == 1)
         messages: Any = self.messages[chosen].view(np.recarray)
         cause = messages["cause"]
@@ -304,10 +317,10 @@ class ReplayedBatch:
 
 
 def merged(replay: Iterable[ReplayedBatch]) -> Iterator[Batch | GeneratedFrame]:
-    """Yield all frames in output order: runs of input frames as batches, and generated frames in between.
+    """Yield all frames in output order: input frames as batches, and generated frames in between.
 
-    Input frames keep their order, times and octets except tags that the ports rewrote; a message follows the
-    frame that caused it at the same ns.
+    Input frames keep their order, times and octets, except for tags that the ports rewrote. A message
+    directly follows the frame that caused the message, and has the same time.
     """
     for replayed in replay:
         batch = replayed.forwarded()
@@ -326,7 +339,7 @@ _LARGEST_STATIONS = 4096
 
 
 class _RunningPort:
-    """A running port."""
+    """The state of a port in a running replay."""
 
     def __init__(
         self, name: str, number: int, machine: Machine, config: PortConfig, context: PortContext, seed: int
@@ -343,7 +356,7 @@ class _RunningPort:
         self._changes = list(config.rate_changes)
 
     def run(self, arrivals: Arrivals, outcomes: Outcomes) -> NDArray[Any]:
-        """Run all ``arrivals``, with stores enlarged and rates changed as needed; return the messages."""
+        """Run all ``arrivals`` and return the messages; enlarge stores and change rates as needed."""
         pieces, position, count = [], 0, len(arrivals.time_ns)
         while True:
             before, change_ns = position, self._changes[0].time_ns if self._changes else NEVER_NS
@@ -371,13 +384,14 @@ class _RunningPort:
 
 
 class OpenLoopReplay:
-    """A replay of batches of Ethernet frames through ports with a congestion point, iterated once.
+    """A replay of batches of Ethernet frames through ports with a congestion point, which can be iterated
+    once.
 
-    ``ports`` assigns frames to ports. All ports have the configuration ``port``, each with its own buffer
-    and, from ``port.cp_mac`` on, its own address. ``seed`` seeds all random numbers: equal arguments give
-    equal results, with any batch boundaries. ``with_flows`` adds the rates of flows. ``interfaces`` (a
-    reader's own list, which may grow) give the FCS lengths, which queues do not count. ParameterError for a
-    value out of range.
+    ``ports`` assigns frames to ports. All ports have the configuration ``port``. Each port has a separate
+    buffer, and a separate address that is counted from ``port.cp_mac``. ``seed`` seeds all random numbers;
+    equal arguments give equal results, independent of batch boundaries. ``with_flows`` adds the rates of
+    flows. ``interfaces`` give the FCS lengths, which do not count in queues. ``interfaces`` may be a reader's
+    own list, which may grow. Raises ParameterError for a value out of range.
     """
 
     def __init__(
@@ -418,7 +432,7 @@ class OpenLoopReplay:
             yield replayed
 
     def summary(self) -> ReplaySummary:
-        """Return the summary so far, or of the whole replay after iteration."""
+        """Return the summary up to the current time, or the summary of the whole replay after iteration."""
         if not self._ports:
             self._port(0)
         return ReplaySummary(
@@ -445,11 +459,11 @@ class OpenLoopReplay:
         )
 
     def flow_labels(self) -> dict[int, str]:
-        """Return the labels of flows by their numbers; empty without flows."""
+        """Return the labels of flows by flow number; the result is empty if flows are not counted."""
         return {} if self._flows is None else flow_labels(self._flows)
 
     def flow_numbers(self, replayed: ReplayedBatch) -> NDArray[np.int64]:
-        """Return the flow number of each message of ``replayed``, −1 for none."""
+        """Return the flow number of each message of ``replayed``, or −1 for a message without a flow."""
         messages = replayed.messages
         if self._flows is None:
             return np.full(len(messages), -1)
@@ -487,7 +501,7 @@ class OpenLoopReplay:
     def _run(
         self, number: int, port: NDArray[np.int64], arrivals: Arrivals, outcomes: Outcomes
     ) -> NDArray[Any]:
-        """Run the frames of port ``number``; return its messages, their causes as indices in the batch."""
+        """Run the frames of port ``number``; return the messages, with causes as indices in the batch."""
         own = port == number
         if own.all():
             messages = self._port(number).run(arrivals, outcomes)

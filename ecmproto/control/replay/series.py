@@ -1,4 +1,4 @@
-"""Time series of a replay: samples and messages, decimated for plots, and as CSV or Parquet."""
+"""Time series of a replay: samples and messages, reduced for plots, and written as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ SAMPLE = np.dtype(
         ("enable_vector", np.int64),
     ]
 )
-"""Columns of samples: ``flow`` is the flow's number, −1 for none; ``rate_kbps`` an advertised rate."""
+"""Columns of samples.
+
+``flow`` is the number of the flow, or −1 for a sample without a flow. ``rate_kbps`` is an advertised rate.
+"""
 
 SAME_NAMES = (
     "time_ns", "priority", "kind", "sent", "qlen_octets", "fb_octets", "rate_kbps",
 )  # fmt: skip
-"""Columns with the same name in a message."""
+"""Columns with equal names in samples and messages."""
 
 
 def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[np.int64]) -> NDArray[Any]:
@@ -61,15 +64,15 @@ def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[
 
 
 def to_flows(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return the mask of rows that are the mechanism's messages to a flow, without flow control."""
+    """Return the mask of rows with messages of the mechanism to a flow; flow control is excluded."""
     messages: NDArray[np.bool_] = (rows["sent"] == 1) & (rows["flow"] >= 0) & (rows["kind"] < PAUSE_KIND)
     return messages
 
 
 class Samples:
-    """Rows of SAMPLE: the first and every n-th after it, where n doubles at LARGEST_ROWS.
+    """Rows of SAMPLE: the first row and every n-th row after it; n doubles when LARGEST_ROWS is reached.
 
-    ``sent`` counts all messages of the mechanism to a flow, by its number.
+    ``sent`` counts all messages of the mechanism to a flow, by flow number.
     """
 
     def __init__(self) -> None:
@@ -97,7 +100,7 @@ class Samples:
 
     @property
     def stride(self) -> int:
-        """Return n: one of each n rows is stored."""
+        """Return the number n; one of n rows is stored."""
         return self._stride
 
 
@@ -105,19 +108,19 @@ _FORMATS = (".csv", ".parquet")
 
 
 class TableSink(Protocol):
-    """A writer of a table's rows, columns by name, in pieces."""
+    """A writer of a table's rows in pieces; a piece contains columns by name."""
 
     def write(self, columns: dict[str, NDArray[Any]]) -> None:
-        """Write one more piece, with the same columns each time."""
+        """Write the next piece, which has the same columns as the first piece."""
 
     def finish(self) -> None:
         """Write the end of the table."""
 
 
 def check_series_path(path: str) -> None:
-    """Raise OutputError unless the name of ``path`` ends in a known format's suffix.
+    """Raise OutputError unless the suffix of ``path`` is a known format.
 
-    MissingDependencyError for Parquet without pyarrow.
+    Raises MissingDependencyError for Parquet without pyarrow.
     """
     if _format(path) not in _FORMATS:
         raise OutputError(path=path, needed=f"a name that ends in {' or '.join(_FORMATS)}", got="another")
@@ -139,7 +142,7 @@ def _table(path: str, sink: Sink) -> TableSink:
 
 
 class _CSVTable:
-    """Comma-separated values with a header; NaN is an empty value."""
+    """A writer of comma-separated values with a header; NaN is written as an empty value."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -160,7 +163,7 @@ class _CSVTable:
 
 
 class _ParquetTable:
-    """Parquet, through pyarrow."""
+    """A writer of Parquet, which uses pyarrow."""
 
     def __init__(self, sink: Sink) -> None:
         import pyarrow
@@ -182,7 +185,7 @@ class _ParquetTable:
 
 
 class _Writable:
-    """A sink as a write-only file object."""
+    """A write-only file object that writes to a sink."""
 
     closed = False
 
@@ -203,10 +206,10 @@ class _Writable:
 class SampleWriter:
     """A writer of every sample and message of one or more replays to ``path``.
 
-    It has the columns of `SAMPLE`, with ``kind`` as text; `write_flows` has the label of each
-    ``flow``. With ``by_variant`` a column ``variant`` precedes them. A context manager: the file gets its
-    name after success. Raises OutputError if it cannot be written, and for a name of neither CSV nor Parquet;
-    MissingDependencyError for Parquet without pyarrow.
+    The file has the columns of `SAMPLE`, with ``kind`` as text. `write_flows` writes the label of each
+    ``flow``. With ``by_variant``, the first column is ``variant``. The writer is a context manager; the file
+    gets its final name after success. Raises OutputError if the file cannot be written, or for a name that
+    ends in neither a CSV nor a Parquet suffix. Raises MissingDependencyError for Parquet without pyarrow.
     """
 
     def __init__(
@@ -241,7 +244,7 @@ class SampleWriter:
 
 
 def _named(variant: str, rows: int) -> dict[str, NDArray[Any]]:
-    """Return the column with the name of each row's replay."""
+    """Return the column with the name of the replay for each row."""
     return {"variant": np.full(rows, variant, dtype=np.str_(variant).dtype)}
 
 
@@ -252,9 +255,9 @@ def write_flows(
     by_variant: bool = False,
     force: bool = False,
 ) -> None:
-    """Write the rates of the flows of ``summaries`` to ``path``: a row per flow and span of time.
+    """Write the rates of the flows of ``summaries`` to ``path``, with one row per flow and span of time.
 
-    With ``by_variant`` a column ``variant`` precedes the others. Raises the errors of SampleWriter.
+    With ``by_variant``, the first column is ``variant``. Raises the same errors as SampleWriter.
     """
     name = os.fspath(path)
     check_series_path(name)

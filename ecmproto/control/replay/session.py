@@ -1,4 +1,4 @@
-"""One replay of one capture, from a path or an open reader to a summary."""
+"""One replay of one capture: the input is a path or an open reader, and the result is a summary."""
 
 from __future__ import annotations
 
@@ -37,32 +37,34 @@ Captures: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Sink = Callable[[NDArray[Any]], None]
 
 Watch = Callable[[Iterable[Batch]], Iterable[Batch]]
-"""A wrapper of the batches being read, such as a progress bar."""
+"""A function that wraps the iterator of batches, for example to show a progress bar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The plan of a replay: mechanism, port and stations; with ``loop`` a closed loop, around one port."""
+    """The plan of a replay: mechanism, port and stations; a closed loop around one port if ``loop`` is
+    set.
+    """
 
     machine: Machine
     port: PortConfig
     loop: LoopConfig | None
     seed: int
     variant: str = ""
-    """The name of the replay among others of its mechanism; empty for the mechanism's name."""
+    """The name of the replay among other replays of the mechanism; empty means the mechanism's name."""
     title: str = ""
-    """The mechanism's title in its table; empty for the machine's name."""
+    """The title of the mechanism's table; empty means the machine's name."""
     ports: str = "one"
-    """The assignment of frames to ports, a text for `open_loop.ports_from`."""
+    """The assignment of frames to ports, as a text for `open_loop.ports_from`."""
     with_flows: bool = False
     filter: Filter | None = None
-    """The filter that selects frames; None for all."""
+    """The filter that selects frames; ``None`` selects all frames."""
     ethertypes: EtherTypes = DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Outcome(Tabular):
-    """The summary and the samples of one replay; displayed as the table that the command line prints."""
+    """The summary and samples of one replay, displayed as the table that the command line prints."""
 
     summary: ReplaySummary
     samples: Samples
@@ -75,7 +77,9 @@ class Outcome(Tabular):
         return self.table()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row per port: counts, messages, queue lengths (octets) and the share of busy time."""
+        """Return one row per port: counts, messages, queue lengths in octets, and the busy share of the
+        time.
+        """
         return [
             {
                 "mechanism": self.summary.variant or self.summary.mechanism,
@@ -105,7 +109,7 @@ class Outcome(Tabular):
 
 
 class Comparison(tuple[Outcome, ...], Tabular):
-    """Several replays of one capture; displayed side by side."""
+    """Several replays of one capture, displayed side by side."""
 
     __slots__ = ()
 
@@ -113,7 +117,7 @@ class Comparison(tuple[Outcome, ...], Tabular):
         return self.table()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row a replay and port."""
+        """Return one row per replay and port."""
         return [row for outcome in self for row in outcome.records()]
 
     def table(self, paint: Paint = plain, *, width: int = WIDTH) -> str:
@@ -189,15 +193,15 @@ def replay(
     ethertypes: EtherTypes = DEFAULT,
     **parameters: object,
 ) -> Outcome | Comparison:
-    """Run a capture, or several as one, through a mechanism, or several side by side.
+    """Run one or more captures through one mechanism, or through several mechanisms side by side.
 
-    In an open loop, frames arrive at a congestion point at their captured times; with ``closed``, each source
-    is a station whose reaction point times their departure. The options of ``ecmproto replay`` apply: rates
-    in bit/s, sizes in octets and times in ns as numbers, or text with units. ``set`` are parameters of the
-    mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``); further keywords are parameters too, without type checks.
-    ``output`` is the path of the resulting capture; ``outer`` replays the wrappers of mirrors and
-    tunnels, not the frames in them. Raises ParameterError for a value out of range, CaptureError for an
-    unreadable capture.
+    Several captures are replayed as one capture. In an open loop, frames arrive at a congestion point at the
+    captured times. With ``closed``, each source is a station, and the station's reaction point delays the
+    departures. The options of ``ecmproto replay`` apply. Rates in bit/s, sizes in octets and times in ns are
+    numbers, or text with units. ``set`` are parameters of the mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``).
+    Further keywords are parameters too, without type checks. ``output`` is the path of the resulting capture.
+    ``outer`` replays the outer frames of mirrors and tunnels instead of the inner frames. Raises
+    ParameterError for a value out of range, and CaptureError for an unreadable capture.
     """
     names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
@@ -246,7 +250,7 @@ def replay(
 def output_of(
     reader: CaptureReader, plan: Plan, path: str | os.PathLike[str] | None, *, force: bool
 ) -> Iterator[OpenLoopOutput | ClosedLoopOutput | None]:
-    """Open the capture that a replay writes, for the kind of loop of ``plan``; None without a path."""
+    """Open the capture that a replay writes, for an open or closed loop; return ``None`` without a path."""
     if path is None:
         yield None
     elif plan.loop is not None:
@@ -269,10 +273,9 @@ def replay_capture(
 ) -> Outcome:
     """Replay the frames of ``reader`` that ``plan`` selects, and return the outcome.
 
-    All selected frames are written to ``output``, which fits the kind of loop of ``plan``, with all messages
-    until nothing is in flight. ``sink`` receives every sample and message of the capture's time, as the
-    summary counts them: rows of `series.SAMPLE`, in order. ``capture`` is the capture's name in tables and
-    documents.
+    All selected frames and all messages are written to ``output`` until nothing is in flight. ``output`` must
+    fit the loop of ``plan``. ``sink`` receives every sample and message that the summary counts, as rows of
+    `series.SAMPLE` in order. ``capture`` is the name of the capture in tables and documents.
     """
     samples = Samples()
 

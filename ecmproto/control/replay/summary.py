@@ -1,4 +1,4 @@
-"""Summary of a replay: counts, the queues over time, feedback; plain values, ready for a table or JSON."""
+"""Summary of a replay: counts, queues over time and feedback, as plain values for a table or JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ecmproto.wire.formats.text import mac_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTrace:
-    """The number of dropped frames over time, per span of ``span_ns`` from the first arrival on."""
+    """The number of dropped frames over time, in spans of ``span_ns`` from the first arrival."""
 
     span_ns: int
     frames: tuple[int, ...]
@@ -40,14 +40,15 @@ class DropTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortSummary:
-    """The figures of a port.
+    """The results of a port.
 
-    ``frames`` and ``octets`` (without FCS) arrived; the buffer had no space for ``dropped_frames``.
-    ``samples`` counts sampling instants and ``messages`` the sent ones, by kind; ``unanswered`` samples found
-    congestion, but no message may go to their frame's source: a group or the port's own address, a truncated
-    header, or no CN-TAG where one is needed. ``fb_histogram`` counts samples by quantized feedback 0 to 63 if
-    the mechanism has it, else it is empty. ``utilisation`` is the share of time in which the line was busy;
-    ``second_half_mean_octets`` the mean length in the second half of the time.
+    ``frames`` and ``octets`` (without FCS) are arrivals. ``dropped_frames`` are frames for which the buffer
+    had no space. ``samples`` counts sampling instants, and ``messages`` counts sent messages by type.
+    ``unanswered`` counts samples that found congestion, but that permit no message to the frame's source. The
+    reasons are a group address, the port's own address, a truncated header, or a missing CN-TAG.
+    ``fb_histogram`` counts samples by quantized feedback 0 to 63; the histogram is empty for a mechanism
+    without quantized feedback. ``utilisation`` is the share of time in which the line was busy.
+    ``second_half_mean_octets`` is the mean queue length in the second half of the time.
     """
 
     name: str
@@ -62,31 +63,32 @@ class PortSummary:
     queue: QueueStatistics
     second_half_mean_octets: float
     queue_by_priority: dict[int, QueueStatistics]
-    """Statistics of each priority that had a frame in its queue."""
+    """Statistics of each priority for which a frame was queued."""
     fb_histogram: tuple[int, ...]
     trace: QueueTrace
     drops: DropTrace
     counters: dict[str, int] = field(default_factory=dict)
-    """The congestion point's own counters, for actions that send no counted message."""
+    """The counters of the congestion point, for actions that send no counted message."""
     remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseTrace:
-    """Pauses over time: per span of ``span_ns`` and by priority, the time in which a station was stopped."""
+    """Pauses over time: the time in which a station was stopped, by span of ``span_ns`` and by priority."""
 
     span_ns: int
     stopped_ns: dict[int, tuple[int, ...]]
-    """The stopped time per span, of each priority that was ever stopped."""
+    """The stopped time per span, for each priority that was stopped at least once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StationsSummary:
     """Counts of frames and messages at the stations of a closed loop.
 
-    The station's queue had no space for ``held_out_frames``; ``limited_frames`` waited for a limiter;
-    ``messages`` reached a station. ``counters`` are the mechanism's own, over all stations. A priority of a
-    station is stopped while PAUSE or PFC stops it, from the station's first frame of that priority on.
+    ``held_out_frames`` are frames for which the station's queue had no space. ``limited_frames`` waited for a
+    limiter. ``messages`` are messages that reached a station. ``counters`` are the mechanism's counters,
+    summed over all stations. The stopped time of a station's priority is the time in which PAUSE or PFC stops
+    the priority, from the station's first frame of the priority on.
     """
 
     stations: int
@@ -100,7 +102,7 @@ class StationsSummary:
     delivered_frames: int
     delivered_octets: int
     waiting_frames: int
-    """Frames at stations at the end of the time."""
+    """Frames that wait at stations at the end of the time."""
     waiting_octets: int
     queued_frames: int
     """Frames in the port's queues at the end of the time."""
@@ -113,10 +115,14 @@ class StationsSummary:
     """The stopped time summed over all stations and priorities."""
     pauses: PauseTrace
     rtt_average_ns: float | None
-    """The mean over frames of their limiters' average round-trip time (RTTavg of S000); None if unmeasured.
+    """The mean over frames of the average round-trip time of the frame's limiter (RTTavg of S000).
+
+    ``None`` means that no round-trip time was measured.
     """
     fairness: float
-    """Jain's index of the rates in the second half of the flows with traffic then; 1 if all are equal."""
+    """Jain's index of the rates of flows with traffic in the second half; 1 means that all rates are
+    equal.
+    """
     fairness_flows: int
     """The number of flows that ``fairness`` covers."""
     counters: dict[str, int]
@@ -124,19 +130,21 @@ class StationsSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySummary:
-    """The figures of a replay.
+    """The results of a replay.
 
-    They cover the time from the first arrival of the capture to the last, ``duration_ns``; frames that still
-    wait then are served later and not counted. The second half starts at ``second_half_ns``.
+    The results cover the time from the first to the last arrival of the capture, ``duration_ns``. Frames that
+    still wait at the end are served later and not counted. The second half starts at ``second_half_ns``.
 
-    ``frames`` and ``octets`` (without FCS) are all arrivals; of these ``passed_by`` occupied no queue (MAC
-    Control, link-local, empty) or belonged to no port. ``backwards`` frames were stamped before an earlier
-    frame, ``untimed`` ones not at all: both arrive at the latest time so far.
+    ``frames`` and ``octets`` (without FCS) are all arrivals. ``passed_by`` are arrivals that occupied no
+    queue (MAC Control, link-local, empty) or belonged to no port. ``backwards`` are frames with an earlier
+    time than a previous frame. ``untimed`` are frames without a time. Both arrive at the latest time so far.
     """
 
     mechanism: str
     variant: str = ""
-    """The name among others of the mechanism, as in ``qcn:w=4``; else the mechanism's name."""
+    """The name of the replay among other replays of the mechanism, such as ``qcn:w=4``, or the mechanism's
+    name.
+    """
     frames: int
     octets: int
     first_time_ns: int
@@ -147,14 +155,14 @@ class ReplaySummary:
     untimed: int
     ports: tuple[PortSummary, ...]
     stations: StationsSummary | None
-    """The stations of a closed loop; None for an open one."""
+    """The stations of a closed loop; ``None`` means an open loop."""
     flows: tuple[FlowRates, ...]
-    """The flows, if requested; always present for a closed loop."""
+    """The flows, if requested; a closed loop always has flows."""
     flow_span_ns: int
     rate_bps: int
     buffer_octets: int
     buffer_frames: int = 0
-    """The capacity of the port's queues in frames; 0 if ``buffer_octets`` counts."""
+    """The capacity of the port's queues in frames; 0 means that ``buffer_octets`` is the capacity."""
     rate_changes: tuple[RateChange, ...] = ()
     overhead_octets: int
     seed: int
@@ -168,7 +176,7 @@ class ReplaySummary:
 
     @property
     def rate(self) -> str:
-        """Return the port's rate as text, with its changes."""
+        """Return the port's rate as text, including the changes of the rate."""
         return port_rate_text(PortRate(self.rate_bps, self.rate_changes))
 
     @property
@@ -177,7 +185,7 @@ class ReplaySummary:
         return buffer_text(Buffer(self.buffer_octets, self.buffer_frames))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as dicts, lists and numbers."""
+        """Return the complete summary as dicts, lists and numbers."""
         plain: dict[str, Any] = _plain(self)
         return {"loop": self.loop} | plain
 
@@ -213,7 +221,7 @@ def port_summary(
 
 
 def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
-    """Return ``summary`` with the current counts."""
+    """Return a copy of ``summary`` with the current counts."""
     return dataclasses.replace(summary, **_counted(counts))
 
 
@@ -240,7 +248,10 @@ def _second_half(trace: QueueTrace, duration_ns: int) -> float:
 
 
 def flow_labels(table: FlowTable) -> dict[int, str]:
-    """Return the label of each flow by number: its station's address if that has no other flow."""
+    """Return the label of each flow by flow number.
+
+    The label is the station's address if the station has no other flow.
+    """
     flows = table.flows()
     flows_of = Counter(flow.station for flow in flows)
     numbers = table.numbers(

@@ -1,4 +1,4 @@
-"""The result of a replay as a table of text: one mechanism, or several side by side."""
+"""The result of a replay as a text table of one mechanism, or of several mechanisms side by side."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FLOWS_SHOWN = 16
 def replay_table(
     summary: ReplaySummary, path: str, title: str, *, paint: Paint = plain, width: int = WIDTH
 ) -> str:
-    """Return the summary as a table, the queues over time and the histogram of the feedback."""
+    """Return the summary as a table, with the queues over time and the histogram of feedback."""
     parts = [
         paint(f"{escaped(path)} through {title}, {summary.loop} loop", "title"),
         pairs(_facts(summary), width=_NAMES, paint=paint),
@@ -81,7 +81,7 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
 
 
 def _window(summary: ReplaySummary) -> str:
-    """Return the span of time that the figures cover."""
+    """Return the time span that the results cover."""
     return (
         f"{format_time(summary.duration_ns)}, from the first frame to the last; second half from "
         f"{format_time(summary.second_half_ns)}"
@@ -177,7 +177,7 @@ def _trace(trace: QueueTrace, paint: Paint, width: int) -> str:
 
 
 def _feedback(histogram: Sequence[int], paint: Paint) -> str:
-    """Return the histogram: no feedback by itself, then steps as in the shortening of the sampling."""
+    """Return the histogram of feedback: one row for no feedback, then one row per step of values."""
     counts = [("0", histogram[0])]
     for first in range(0, len(histogram), _FB_STEP):
         low = max(1, first)
@@ -202,7 +202,7 @@ def _flows(flows: Sequence[FlowRates], duration_ns: int, paint: Paint) -> str:
 def comparison_table(
     summaries: Sequence[ReplaySummary], path: str, *, paint: Paint = plain, width: int = WIDTH
 ) -> str:
-    """Return several mechanisms side by side: a line per figure, then each queue over time."""
+    """Return a comparison of several mechanisms: one line per figure, and then each queue over time."""
     names = [summary.variant for summary in summaries]
     first = summaries[0]
     rows = [("", names)] + [(label, [show(summary) for summary in summaries]) for label, show in _MEASURES]
