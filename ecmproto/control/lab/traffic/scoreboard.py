@@ -1,9 +1,9 @@
-"""The scoreboard of a TCP sender with selective acknowledgements (RFC 2018, RFC 6675).
+"""Scoreboard of a TCP sender with selective acknowledgements (RFC 2018, RFC 6675).
 
-Each segment in flight has bits: it has arrived, is lost, was retransmitted. A segment is lost when three
-later ones have arrived (IsLost), or at a time-out. The segments in the network are, as in Linux and ns-3,
-those sent and not acknowledged, minus those that arrived, minus those lost, plus those retransmitted
-(SetPipe). Only the time-out detects a lost retransmission.
+Each segment in flight has three bits: arrived, lost, retransmitted. A segment is lost when three later
+segments have arrived (IsLost), or at a time-out. As in Linux and ns-3, the number of segments in the network
+starts with all unacknowledged segments. Arrived and lost segments are subtracted, and retransmitted segments
+are added (SetPipe). Only a time-out detects a lost retransmission.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from ecmproto.kernels.kernel import compiled, inlined
 
 NO_SEGMENT = -1
 ARRIVED = 1
-"""The receiver's bit: the segment arrived beyond a gap. The other bits are the sender's."""
+"""Bit that the receiver sets: the segment arrived beyond a gap. The sender sets the other bits."""
 _SACKED = 2
 _LOST = 4
 _RESENT = 8
 _DUP_THRESH = 3
 
 Segments = NDArray[np.uint8]
-"""The bits of each segment in flight, one byte a segment, in a ring for each connection."""
+"""Bits of each segment in flight, one byte per segment, in a ring for each connection."""
 
 
 class Scoreboard:
-    """The sender's knowledge of its segments in flight; a record (``kernels.record``)."""
+    """Sender's state of the segments in flight; a record (``kernels.record``)."""
 
     offset: int
-    """The offset of the connection's ring."""
+    """Offset of the connection's ring."""
     mask: int
-    """The length of the ring minus 1; the length is a power of 2."""
+    """Length of the ring minus 1; the length is a power of 2."""
     acked: int
-    """The first segment without cumulative acknowledgement."""
+    """First segment without cumulative acknowledgement."""
     sacked: int
-    """The number of segments beyond ``acked`` that have arrived."""
+    """Number of arrived segments beyond ``acked``."""
     lost: int
-    """The number of segments taken as lost, retransmitted or not."""
+    """Number of segments considered lost, including retransmitted segments."""
     resent: int
-    """The number of lost segments that were retransmitted."""
+    """Number of lost segments that were retransmitted."""
     top: int
-    """The segment after the highest that has arrived."""
+    """Segment after the highest arrived segment."""
     judged: int
-    """The end of the segments of which each has arrived or is lost."""
+    """End of the range in which each segment has arrived or is lost."""
     next_resend: int
-    """The first segment that may be lost and not retransmitted."""
+    """First segment that may be lost and not yet retransmitted."""
     seen_from: int
     seen_to: int
-    """The range of the last block of an acknowledgement, ``seen_to`` excluded."""
+    """End (excluded) of the range in the last acknowledgement block; ``seen_from`` is the start."""
 
 
 @inlined
@@ -58,7 +58,7 @@ def _at(board: Scoreboard, segment: int) -> int:
 
 @inlined
 def in_network(board: Scoreboard, end: int) -> int:
-    """Return the number of segments in the network, if all before ``end`` were sent."""
+    """Return the number of segments in the network if all segments before ``end`` were sent."""
     return end - board.acked - board.sacked - board.lost + board.resent
 
 
@@ -80,7 +80,7 @@ def advance(board: Scoreboard, segments: Segments, value: int) -> None:
 
 @compiled
 def take_block(board: Scoreboard, segments: Segments, start: int, end: int) -> None:
-    """Mark the segments from ``start`` to before ``end`` as arrived."""
+    """Mark the segments from ``start`` to ``end`` (excluded) as arrived."""
     first = max(start, board.acked)
     if board.seen_from <= first < board.seen_to:
         first = min(board.seen_to, end)
@@ -97,7 +97,10 @@ def take_block(board: Scoreboard, segments: Segments, start: int, end: int) -> N
 
 @compiled
 def find_losses(board: Scoreboard, segments: Segments) -> int:
-    """Mark segments that three later ones have overtaken as lost; return the last, or NO_SEGMENT."""
+    """Mark segments as lost if three later segments have arrived.
+
+    Return the last segment marked, or NO_SEGMENT.
+    """
     edge, later = board.top, 0
     while edge > board.judged and later < _DUP_THRESH:
         edge -= 1
@@ -112,7 +115,7 @@ def find_losses(board: Scoreboard, segments: Segments) -> int:
 
 @compiled
 def lose_all(board: Scoreboard, segments: Segments, end: int) -> None:
-    """Mark all segments before ``end`` that have not arrived as lost, and none as retransmitted."""
+    """Mark all missing segments before ``end`` as lost, and no segment as retransmitted."""
     for segment in range(board.acked, end):
         segments[_at(board, segment)] &= ARRIVED | _SACKED
     board.lost = board.resent = 0
@@ -124,7 +127,9 @@ def lose_all(board: Scoreboard, segments: Segments, end: int) -> None:
 
 @inlined
 def _lose(board: Scoreboard, segments: Segments, segment: int, last: int) -> int:
-    """Mark a segment as lost, unless it has arrived or is lost; return it then, else ``last``."""
+    """Mark a segment as lost, and return this segment; return ``last`` if the segment has arrived or is
+    already lost.
+    """
     at = _at(board, segment)
     if segments[at] & (_SACKED | _LOST) > 0:
         return last
@@ -136,7 +141,7 @@ def _lose(board: Scoreboard, segments: Segments, segment: int, last: int) -> int
 
 @compiled
 def next_lost(board: Scoreboard, segments: Segments) -> int:
-    """Return the first lost segment that was not retransmitted, NO_SEGMENT for none."""
+    """Return the first lost segment that was not retransmitted, or NO_SEGMENT."""
     while board.lost > board.resent and board.next_resend < board.judged:
         if segments[_at(board, board.next_resend)] & (_LOST | _RESENT) == _LOST:
             return board.next_resend

@@ -1,7 +1,8 @@
-"""A source's record: addresses, times and counters of its flows, and the layout of a frame's number.
+"""Record of a source: addresses, times and counters of the source's flows, and the layout of frame numbers.
 
-A frame's number contains all that its source or connection needs at the frame's arrival: its kind, its
-offered octets (a tag may lengthen it on the path), and a value, such as the number of a segment or of a flow.
+A frame's number contains all data that the source or connection needs when the frame arrives. The number
+consists of the frame's type, the offered octets, and a value, such as a segment number or a flow number. The
+offered octets are needed because a tag may lengthen the frame on its path.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.structs import Random, Struct
 
 MIN_FRAME_OCTETS = 60
-"""The minimum Ethernet frame without FCS, to which the end of a flow is padded."""
+"""Minimum length of an Ethernet frame without FCS; the last frame of a flow is padded to this length."""
 MAX_FRAME_OCTETS = 0xFFFF
 LONGEST_NS = 1e17
-"""Three years in ns, the maximum of random times."""
+"""Maximum of random times: three years, in ns."""
 
 _KIND_BITS = 3
 _OCTET_BITS = 16
@@ -35,111 +36,117 @@ REQUEST = 4
 
 
 class TrafficSource:
-    """One source: a flow of an experiment, or one of its TCP connections; a record (``kernels.record``)."""
+    """Source: a flow of an experiment, or one TCP connection of a flow; a record (``kernels.record``)."""
 
     pattern: int
     station: int
-    """The host that sends the data."""
+    """Host that sends the data."""
     destination: int
     flow: int
-    """The flow of the source's frames among the station's."""
+    """Flow number of the source's frames within the station."""
     reverse_flow: int
-    """The flow of the answers among the destination's."""
+    """Flow number of the replies within the destination."""
     priority: int
     path: int
     frame_octets: int
     frame_ns: int
-    """The time of a frame on the host's link."""
+    """Transmission time of a frame on the host's link, in ns."""
     stop_ns: int
-    """The time from which nothing new begins."""
+    """Time in ns from which the source begins no new frames or flows."""
     timer_ns: int
-    """The time of the next frame, or flow, in whole ns."""
+    """Time of the next frame or flow, in whole ns."""
     timer_rest: int
-    """The fraction of ``timer_ns``, in units of 1/``step_of`` ns."""
+    """Fraction of ``timer_ns``, in units of 1/``step_of`` ns."""
     step_ns: int
-    """The exact interval of two frames or slots, in whole ns; ``step_rest`` / ``step_of`` is its fraction."""
+    """Interval between two frames or slots, in whole ns; ``step_rest`` / ``step_of`` is the fraction of a
+    ns.
+    """
     step_rest: int
     step_of: int
     log_stay: float
-    """Bernoulli: the logarithm of the probability that a slot is empty."""
+    """Bernoulli: logarithm of the probability that a slot is empty."""
     mean_ns: float
-    """Poisson: the mean interval of two frames, or of two flows."""
+    """Poisson: mean interval between two frames or flows, in ns."""
     exact_ns: float
-    """Poisson: the time of the next one before rounding."""
+    """Poisson: time of the next frame or flow in ns, before rounding."""
     pause_ns: int
-    """On and off: the time of the next off."""
+    """On and off: start of the next off time, in ns."""
     on_ns: float
     off_ns: float
     pareto_shape: float
     in_nic: int
-    """The number of frames in the NIC, for sources that wait for it or drop frames."""
+    """Number of frames in the NIC, for sources that wait for the NIC or drop frames."""
     backlog_frames: int
-    """The number of frames in the NIC from which on the source drops others; 0 for no limit."""
+    """Number of frames in the NIC at which the source drops further frames; 0 means no limit."""
     table: int
-    """The offset of the source's schedule, or distribution of sizes, in the table."""
+    """Offset in the flow table of the source's schedule or size distribution."""
     table_end: int
-    """The end of the source's part of the table."""
+    """End of the source's part of the flow table."""
     table_at: int
-    """The index of the next burst of the schedule."""
+    """Index of the schedule's next burst."""
     flights: int
-    """The index of the source's first flow in flight."""
+    """Index of the source's first flow in flight."""
     serial: int
-    """The number of flows begun."""
+    """Number of flows begun."""
     lead: int
-    """Schedule: the number of bursts that wait for no other source."""
+    """Schedule: number of bursts at the start that do not wait for other sources."""
     awaits: int
-    """Schedule: the index of the first awaited source, ``awaits_end`` that after the last."""
+    """Schedule: index of the first awaited source; ``awaits_end`` is the index after the last awaited
+    source.
+    """
     awaits_end: int
     releases: int
-    """Schedule: the index of the first source that awaits this one, ``releases_end`` that after the last."""
+    """Schedule: index of the first source that waits for this source; ``releases_end`` is the end of the
+    range.
+    """
     releases_end: int
     backlog_octets: int
-    """Octets of the last flow that are not yet sent."""
+    """Number of unsent octets of the last flow."""
     connection: int
-    """The TCP connection, −1 for none."""
+    """Number of the TCP connection; −1 for a source without TCP."""
 
     offered_frames: int
-    """Data frames offered, with retransmissions."""
+    """Number of data frames offered, including retransmissions."""
     offered_octets: int
     excess_frames: int
-    """Offered frames that the source dropped, as too many others waited."""
+    """Number of offered frames that the source dropped because too many frames waited."""
     excess_octets: int
     refused_frames: int
-    """Frames refused by a NIC, answers included."""
+    """Number of frames refused by a NIC, including replies."""
     delivered_frames: int
-    """Data frames at their destination; for TCP each segment once."""
+    """Number of data frames that reached their destination; for TCP, each segment counts once."""
     delivered_octets: int
     control_frames: int
-    """Acknowledgements, handshakes and requests offered."""
+    """Number of offered acknowledgements, handshake frames and requests."""
     retransmits: int
     timeouts: int
     completed: int
-    """Completed transactions, or flows of a given size."""
+    """Number of completed transactions, or of completed flows of a given size."""
     incomplete: int
-    """Flows that lost a frame, abandoned after enough later ones began."""
+    """Number of flows that lost a frame; such a flow is abandoned after enough later flows have begun."""
     latency_ns: int
-    """The sum of the latencies of completed transactions or flows."""
+    """Sum of the latencies of completed transactions or flows, in ns."""
     latency_min_ns: int
     latency_max_ns: int
 
 
 class FlowTable(Struct):
-    """The schedules, distributions of sizes and captured frames of all sources, concatenated."""
+    """Schedules, size distributions and captured frames of all sources, concatenated."""
 
     octets: NDArray[np.int64]
-    """Sizes of bursts, flows and captured frames."""
+    """Sizes of bursts, flows and captured frames, in octets."""
     arrival_ns: NDArray[np.int64]
-    """Arrival times of bursts and captured frames."""
+    """Arrival times of bursts and captured frames, in ns."""
     share: NDArray[np.float64]
-    """The share of flows up to each size."""
+    """Share of flows up to each size."""
     priority: NDArray[np.int64]
     flow: NDArray[np.int64]
-    """The flow of each captured frame among its station's."""
+    """Flow number of each captured frame within its station."""
 
 
 @inlined
 def exponential(draws: Random) -> float:
-    """Return an exponentially distributed number of mean 1."""
+    """Return an exponentially distributed random number with mean 1."""
     return -math.log(1.0 - draws.random())
 
 
@@ -152,7 +159,7 @@ def next_poisson(source: TrafficSource, draws: Random) -> None:
 
 @compiled
 def next_arrival(table: FlowTable, source: TrafficSource, draws: Random) -> None:
-    """Set the timer to the arrival of the source's next flow, NEVER_NS for none."""
+    """Set the timer to the arrival of the source's next flow, or to NEVER_NS."""
     if source.mean_ns > 0.0:
         next_poisson(source, draws)
     elif source.table_at < source.table_end:
@@ -165,7 +172,7 @@ def next_arrival(table: FlowTable, source: TrafficSource, draws: Random) -> None
 
 @compiled
 def drawn_octets(table: FlowTable, source: TrafficSource, draws: Random) -> int:
-    """Return the size of a flow, from a distribution that is linear between its points."""
+    """Return a random flow size; the distribution is linear between its points."""
     share, octets = table.share, table.octets
     drawn = draws.random()
     at = source.table
@@ -181,13 +188,13 @@ def drawn_octets(table: FlowTable, source: TrafficSource, draws: Random) -> int:
 
 @inlined
 def numbered(kind: int, octets: int, value: int) -> int:
-    """Return the number of a frame."""
+    """Return a frame's number."""
     return value << _VALUE_AT | octets << _KIND_BITS | kind
 
 
 @inlined
 def kind_of(number: int) -> int:
-    """Return the kind in a frame's number."""
+    """Return the type in a frame's number."""
     return number & _KINDS
 
 
@@ -210,7 +217,7 @@ def split_numbers(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 
 @inlined
 def offer_data(source: TrafficSource, index: int, octets: int, value: int, offers: Offers) -> Offer:
-    """Offer a data frame of source ``index``, and return it; the caller has checked the capacity."""
+    """Offer a data frame of source ``index``, and return the offer; the caller has checked the capacity."""
     offer = next_offer(offers)
     offer.source = index
     offer.station = source.station
@@ -229,7 +236,10 @@ def offer_data(source: TrafficSource, index: int, octets: int, value: int, offer
 def offer_control(
     source: TrafficSource, index: int, kind: int, octets: int, value: int, back: bool, offers: Offers
 ) -> Offer:
-    """Offer a frame of another kind, forward or ``back``; the caller has checked the capacity."""
+    """Offer a frame of another type, in the direction of the data or ``back``.
+
+    The caller has checked the capacity.
+    """
     offer = next_offer(offers)
     offer.source = index
     offer.station = source.destination if back else source.station
@@ -248,7 +258,7 @@ def offer_control(
 def complete(
     source: TrafficSource, index: int, octets: int, began_ns: int, now_ns: int, offers: Offers
 ) -> None:
-    """Count and post a completed transaction or flow."""
+    """Count a completed transaction or flow, and record the completion."""
     latency_ns = now_ns - began_ns
     if source.completed == 0 or latency_ns < source.latency_min_ns:
         source.latency_min_ns = latency_ns

@@ -1,27 +1,27 @@
-"""Sources: the flows of an experiment as the engine drives them, with one event heap over all of them.
+"""Sources: the flows of an experiment, as driven by the engine, with one event heap for all sources.
 
 The patterns:
 
-- saturating: two frames are in the NIC's queue, and each departure is followed by another offer
-- CBR: frame k comes ⌈k · bits · 10⁹ / rate⌉ ns after the first, without accumulated rounding or drift
-- Bernoulli: each slot, a frame's time on the link, has a frame with the probability that gives the rate;
-  slots of sources with equal start, link rate and frame length coincide
+- saturating: two frames are in the NIC's queue, and each departure causes another offer
+- CBR: frame k is offered ⌈k · bits · 10⁹ / rate⌉ ns after the first frame. Rounding errors do not accumulate
+- Bernoulli: a slot is a frame time on the link. Each slot contains a frame with the probability that yields
+  the rate. Slots of sources with equal start, link rate and frame length coincide
 - Poisson: intervals are exponential
-- on and off: frames come at the rate while on; the rest of an interval at the end of an on time is continued
-  in the next one, so that the mean rate has the shares of time, even for short times
-- CBR, Bernoulli, Poisson, on and off with a backlog: a frame that comes while the backlog waits is dropped
-- sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and are sent like saturating
-  sources; a flow completes when all of its frames have come, and its latency counts from its arrival. A flow
-  that lost a frame never completes
-- schedule after others: a burst also waits until the burst of its number, less ``lead``, of each of these has
+- on and off: frames are offered at the rate during on times. If an on time ends within an interval, the next
+  on time continues the interval. The mean rate therefore matches the shares of time, even for short times
+- CBR, Bernoulli, Poisson, on and off with a backlog: while the backlog is full, new frames are dropped
+- sizes and schedule: flows (bursts) start at their times, wait for earlier flows, and are sent like saturating
+  sources. A flow completes when all of its frames have arrived, and its latency counts from its start time. A
+  flow that lost a frame never completes
+- schedule after other schedules: burst n also waits until burst n − ``lead`` of each awaited source has
   completed
-- sizes over TCP: each connection has its share of the flows, one after another
-- capture: each frame comes at its time since the first of the capture, in its priority; frames below 60
-  octets are padded, and frames that occupy no queue are left out
+- sizes over TCP: each connection sends its share of the flows, one flow after another
+- capture: each frame is offered at its time since the first captured frame, with its priority. Frames below
+  60 octets are padded, and frames that occupy no queue are ignored
 - TCP and transactions: `ecmproto.control.lab.traffic.tcp`
 
-A source begins at ``start_ns`` and begins nothing at ``stop_ns`` or later. Random numbers come from one
-generator, in the order of events: equal seeds give equal frames.
+A source begins at ``start_ns``, and begins no frame or flow at ``stop_ns`` or later. One generator supplies
+all random numbers, in the order of events: equal seeds give equal frames.
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ _OF_A_RATE = (Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, P
 _IN_FLOWS = (_SIZES, _SCHEDULE)
 
 _IN_NIC = 2
-"""The number of frames that a busy source keeps in its NIC: one in transmission, one waiting."""
+"""Number of frames that a busy source keeps in its NIC: a frame in transmission and a waiting frame."""
 _MAX_SLOTS = 1 << 20
-"""The maximum number of slots in one step, so that their exact time is within 63 bits."""
+"""Maximum number of slots in one step; this limit keeps the exact time within 63 bits."""
 _FLIGHTS = 256
-"""The maximum number of a source's flows in flight; a power of 2."""
+"""Maximum number of a source's flows in flight; a power of 2."""
 _NO_FLOW = -1
 _MAX_SEGMENTS = 1 << 20
 _NO_TABLE = FlowTable(
@@ -121,16 +121,18 @@ _NO_TABLE = FlowTable(
 
 
 def acts_on_deliveries(flow: Flow) -> bool:
-    """Return whether the ends react to a flow's delivered frames; otherwise they only count them."""
+    """Return whether the hosts react to a flow's delivered frames; otherwise delivered frames are only
+    counted.
+    """
     pattern = _NUMBERS[flow.pattern]
     return pattern == _TCP or pattern in _IN_FLOWS
 
 
 class FlowInFlight:
-    """A flow of given size in flight; a record."""
+    """Flow of a given size in flight; a record."""
 
     serial: int
-    """The flow's number at its source, _NO_FLOW for none."""
+    """Number of the flow at its source; _NO_FLOW for an unused record."""
     octets: int
     began_ns: int
     missing_frames: int
@@ -138,25 +140,25 @@ class FlowInFlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """The endpoints of a source in the network: numbers of hosts, their flows and the path."""
+    """Endpoints of a source in the network: host numbers, flow numbers and path."""
 
     station: int
     destination: int
     flow: int
     reverse_flow: int = 0
-    """The flow of the answers among the destination's."""
+    """Flow number of the replies within the destination."""
     path: int
     link_rate_bps: int
-    """The rate of the sending host's link."""
+    """Rate of the sending host's link, in bit/s."""
 
 
 class TrafficSources(Struct):
-    """The sources of an experiment (`ecmproto.control.engine.traffic.Sources`)."""
+    """Sources of an experiment (`ecmproto.control.engine.traffic.Sources`)."""
 
     events: EventHeap
-    """The due time of each source."""
+    """Due time of each source."""
     awaited: NDArray[np.int64]
-    """The sources that bursts wait for, of all sources, and the sources that each releases."""
+    """Numbers of awaited sources for all sources, and numbers of the sources that each source releases."""
     records: Sequence[TrafficSource]
     flights: Sequence[FlowInFlight]
     table: FlowTable
@@ -164,11 +166,11 @@ class TrafficSources(Struct):
     draws: Draws
 
     def next_source_ns(self) -> int:
-        """Return the time of the first due source."""
+        """Return the time of the source that is due first."""
         return first_ns(self.events)
 
     def on_source_timer(self, now_ns: int, offers: Offers) -> None:
-        """Offer the due frames, from the lowest source on."""
+        """Offer the due frames, in the order of source numbers."""
         while first_ns(self.events) <= now_ns and can_offer(offers):
             index = first(self.events)
             source = self.records[index]
@@ -197,7 +199,7 @@ class TrafficSources(Struct):
             set_due(self.events, index, due_ns)
 
     def on_frame_sent(self, source: int, number: int, now_ns: int, offers: Offers) -> None:
-        """Offer another frame of a source that keeps its NIC busy."""
+        """Offer another frame if the source keeps its NIC busy."""
         sender = self.records[source]
         if sender.pattern == _TCP:
             _notify_connection(self, source, number, now_ns)
@@ -207,7 +209,7 @@ class TrafficSources(Struct):
                 set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
 
     def on_frame_refused(self, source: int, number: int, now_ns: int) -> None:
-        """Count a lost frame; a source that keeps its NIC busy waits for a frame's time."""
+        """Count a refused frame; a source that keeps its NIC busy waits for one frame time."""
         sender = self.records[source]
         sender.refused_frames += 1
         if sender.pattern == _TCP:
@@ -220,7 +222,7 @@ class TrafficSources(Struct):
     def on_frame_delivered(
         self, source: int, number: int, echo: int, is_marked: bool, now_ns: int, offers: Offers
     ) -> None:
-        """Count a frame, and a flow completed by it; a connection answers it."""
+        """Count a frame, and a flow that the frame completes; a TCP connection answers the frame."""
         sender = self.records[source]
         if sender.pattern == _TCP:
             on_tcp_frame(
@@ -244,7 +246,7 @@ class TrafficSources(Struct):
 
 @inlined
 def _notify_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
-    """Notify a connection of a frame that has left its host."""
+    """Notify a connection that a frame has left its host."""
     on_tcp_frame_left(sources.connections, sources.records[index], number, now_ns)
     _schedule_connection(sources, index, now_ns)
 
@@ -252,7 +254,7 @@ def _notify_connection(sources: TrafficSources, index: int, number: int, now_ns:
 @inlined
 def _schedule_connection(sources: TrafficSources, index: int, now_ns: int) -> None:
     due_ns = tcp_due_ns(sources.connections.records[sources.records[index].connection], now_ns)
-    # A later time, the usual case, is found when the timer is due.
+    # A later due time needs no update here: the source finds this time when its timer is due.
     if due_ns < entry_due_ns(sources.events, index):
         set_due(sources.events, index, due_ns)
 
@@ -270,13 +272,13 @@ def _advance(source: TrafficSource, steps: int) -> None:
 
 @inlined
 def _due_ns(source: TrafficSource) -> int:
-    """Return the first whole ns at or after the source's timer."""
+    """Return the timer of the source, rounded up to a whole ns."""
     return source.timer_ns + int(source.timer_rest > 0)
 
 
 @inlined
 def _slots_to_frame(source: TrafficSource, draws: Random) -> int:
-    """Return the number of slots up to and including the next one with a frame."""
+    """Return the number of slots up to and including the next slot with a frame."""
     if source.log_stay == -math.inf:
         return 1
     empty = math.log(1.0 - draws.random()) / source.log_stay
@@ -285,7 +287,7 @@ def _slots_to_frame(source: TrafficSource, draws: Random) -> int:
 
 @compiled
 def _to_next_slot(source: TrafficSource, slots: int) -> None:
-    """Advance by ``slots`` slots, or to the source's stop."""
+    """Advance by ``slots`` slots, but not beyond the source's stop."""
     while slots > 0 and _due_ns(source) < source.stop_ns:
         some = min(slots, _MAX_SLOTS)
         _advance(source, some)
@@ -294,7 +296,9 @@ def _to_next_slot(source: TrafficSource, slots: int) -> None:
 
 @inlined
 def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
-    """Return a time on or off: Pareto with ``shape``; exponential if it is 0, constant if below 0."""
+    """Return an on or off time: Pareto with ``shape``, exponential for shape 0, constant for a negative
+    shape.
+    """
     if shape < 0.0:
         drawn_ns = mean_ns
     elif shape == 0.0:
@@ -307,7 +311,7 @@ def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
 
 @compiled
 def _while_on(source: TrafficSource, draws: Random) -> None:
-    """Postpone the next frame by the off time, if the source goes off before it."""
+    """Postpone the next frame by the off time if the source turns off before this frame."""
     while source.pause_ns <= _due_ns(source) < source.stop_ns:
         off_ns = _duration_ns(source.off_ns, source.pareto_shape, draws)
         source.timer_ns += off_ns
@@ -331,7 +335,7 @@ def _next_frame_ns(source: TrafficSource, draws: Random) -> int:
 
 @compiled
 def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) -> int:
-    """Offer frames of a source that keeps its NIC busy; return its next time if none of them leaves."""
+    """Offer frames until the source's NIC is busy; return the time of the next attempt, or NEVER_NS."""
     source = sources.records[index]
     while source.in_nic < _IN_NIC:
         if not can_offer(offers):
@@ -356,7 +360,7 @@ def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) 
 
 @inlined
 def _may_begin(sources: TrafficSources, source: TrafficSource) -> bool:
-    """Return whether the bursts that the source's next one waits for have completed."""
+    """Return whether all bursts that must precede the source's next burst have completed."""
     for at in range(source.awaits, source.awaits_end):
         if sources.records[sources.awaited[at]].completed <= source.serial - source.lead:
             return False
@@ -365,7 +369,7 @@ def _may_begin(sources: TrafficSources, source: TrafficSource) -> bool:
 
 @compiled
 def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
-    """Begin the flow that has come, and set the time of the next one."""
+    """Begin the flow that has arrived, and set the arrival time of the next flow."""
     if source.pattern == _SCHEDULE:
         size = sources.table.octets[source.table_at]
         source.table_at += 1
@@ -383,7 +387,7 @@ def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
 
 
 def source_count(flow: Flow) -> int:
-    """Return the number of sources of ``flow``: one, or one for each TCP connection."""
+    """Return the number of sources of ``flow``: 1, or the number of TCP connections."""
     return max(1, connection_count(flow))
 
 
@@ -395,11 +399,11 @@ def new_sources(
     overhead_octets: int = 0,
     captured: Mapping[int, CapturedFrames] | None = None,
 ) -> TrafficSources:
-    """Return the sources of ``flows``, each with `source_count` of the ``endpoints``.
+    """Return the sources of ``flows``; each flow has `source_count` entries in ``endpoints``.
 
-    ``overhead_octets`` is the overhead of a frame on a link; ``captured`` has the frames of captures, by
-    source, if they were already read. Raises ParameterError for an invalid flow, such as one without its
-    pattern's rate.
+    ``overhead_octets`` is the overhead of a frame on a link. ``captured`` contains capture frames that were
+    already read, by source. Raises ParameterError for an invalid flow, such as a flow without the rate that
+    its pattern requires.
     """
     of_sources = [flow for flow in flows for _ in range(source_count(flow))]
     if len(of_sources) != len(endpoints):
@@ -432,7 +436,7 @@ def new_sources(
 
 
 def _set_awaited(sources: TrafficSources, flows: Sequence[Flow]) -> None:
-    """Set the sources that each source awaits, and those that it releases."""
+    """Set, for each source, the awaited sources and the released sources."""
     index_of = {flow.name: index for index, flow in enumerate(flows)}
     releases: list[list[int]] = [[] for _ in flows]
     awaited: list[int] = []
@@ -504,7 +508,7 @@ def _set_up(source: TrafficSource, flow: Flow, ends: Endpoints, overhead_octets:
 
 
 def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int:
-    """Return the first time of the source of ``flow``."""
+    """Return the first due time of the source of ``flow``."""
     start_ns = flow.start_ns
     if flow.random_start:
         start_ns += int(_period_ns(source, flow) * sources.draws.random())
@@ -523,7 +527,7 @@ def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int
 
 
 def _period_ns(source: TrafficSource, flow: Flow) -> float:
-    """Return the period of a source with a random start."""
+    """Return the period in ns within which a source with a random start begins."""
     if flow.pattern is Pattern.ON_OFF:
         return flow.on_ns + flow.off_ns
     if flow.pattern in (Pattern.SCHEDULE, Pattern.CAPTURE):
@@ -534,7 +538,7 @@ def _period_ns(source: TrafficSource, flow: Flow) -> float:
 
 
 def mean_octets(sizes: Sequence[tuple[int, float]]) -> float:
-    """Return the mean of a distribution of sizes, linear between its points."""
+    """Return the mean of a size distribution that is linear between its points."""
     first_octets, first_share = sizes[0]
     mean = first_octets * first_share
     for (low, low_share), (high, high_share) in pairwise(sizes):
@@ -543,7 +547,7 @@ def mean_octets(sizes: Sequence[tuple[int, float]]) -> float:
 
 
 def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
-    """Return the schedule, the distribution or the captured frames of a flow."""
+    """Return the schedule, the size distribution or the captured frames of a flow."""
     octets: list[int] = []
     times_ns: list[int] = []
     shares: list[float] = []
@@ -564,7 +568,7 @@ def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
 
 
 def _check(flow: Flow, ends: Endpoints) -> None:
-    """Raise ParameterError for a flow that its pattern does not allow."""
+    """Raise ParameterError for a flow that does not fit its pattern."""
     _demand(flow, "frame_octets", MIN_FRAME_OCTETS <= flow.frame_octets <= MAX_FRAME_OCTETS,
             f"{MIN_FRAME_OCTETS} to {MAX_FRAME_OCTETS} octets")  # fmt: skip
     if flow.pattern in _OF_A_RATE:

@@ -1,42 +1,44 @@
-"""TCP connections: Reno, NewReno, CUBIC and DCTCP, bulk transfers and transactions.
+"""TCP connections: Reno, NewReno, CUBIC and DCTCP, with bulk transfers and transactions.
 
 A segment is one frame.
 
-A connection carries data from ``source`` to ``destination``, its acknowledgements back; both ends are one
-record, but each acts only on frames that reached it. Segments are numbered over all transfers of a
-connection.
+A connection carries data from ``source`` to ``destination``, and acknowledgements back. One record contains
+both ends, but each end acts only on frames that have reached it. Segments are numbered over all transfers of
+a connection.
 
-- RFC 5681: slow start, congestion avoidance, fast retransmit and fast recovery (reno leaves it with the first
-  acknowledgement of new data), limited transmit (RFC 3042), the restart after idleness
-- RFC 6582 (newreno, cubic): partial acknowledgements retransmit and restart the timer once; ``recover``
-  prevents a second recovery by duplicate acknowledgements of segments that a time-out sent again
-- RFC 6298: the timer from one timed segment at a time, Karn's rule, exponential back-off until a new sample;
-  within the given limits, and 1 s (or the upper limit) before the first sample. While the first
-  unacknowledged segment has not left its own host, the timer waits for that, as Linux's does: a rate limiter
-  may delay a window for longer than the maximum time-out
-- a time-out in a recovery never raises ssthresh (RFC 5681, 3.1: "no more than"; Linux does so too): segments
-  sent for duplicates are in no flight, and would cause permanent windows above the path's capacity
-- RFC 9438 (cubic): the window over time with its Reno-friendly region and fast convergence, ssthresh 0.7
-- delayed acknowledgements: each second segment, or 500 µs after the first; at once for a segment that is out
-  of order, fills a gap or is a duplicate. 500 µs are the maximum of RFC 5681, divided by 1,000 as time-outs
-  here are
+- RFC 5681: slow start, congestion avoidance, fast retransmit, fast recovery, limited transmit (RFC 3042), and
+  the restart after idleness. Reno leaves fast recovery at the first acknowledgement of new data
+- RFC 6582 (newreno, cubic): a partial acknowledgement retransmits a segment. The first partial
+  acknowledgement also restarts the timer. ``recover`` prevents a second recovery after duplicate
+  acknowledgements of segments that a time-out retransmitted
+- RFC 6298: the retransmission timer follows from one timed segment at a time, with Karn's rule. The time-out
+  doubles until a new sample. The time-out is within the configured limits, and starts at 1 s (or the upper
+  limit) before the first sample. While the first unacknowledged segment is still in its own host, the timer
+  waits, as in Linux. A rate limiter may delay a window for longer than the maximum time-out
+- a time-out in a recovery never raises ssthresh (RFC 5681, 3.1: "no more than"; the same in Linux). Segments
+  sent for duplicates do not count as in flight, and would cause permanent windows above the path's capacity
+- RFC 9438 (cubic): window growth over time, with the Reno-friendly region, fast convergence, and ssthresh 0.7
+- delayed acknowledgements: an acknowledgement is sent for every second segment, or 500 µs after the first
+  segment. A segment that is out of order, fills a gap or is a duplicate is acknowledged at once. 500 µs is the
+  maximum of RFC 5681 divided by 1,000; time-outs are divided by 1,000 too
 
 - RFC 2018 and RFC 6675 (with ``sack``, `lab.traffic.scoreboard`): each acknowledgement has one block, the
-  range of the segment that came last. The segments in the network are counted as Linux and ns-3 do. A
-  recovery restarts the timer, as Linux does, and retransmits the first lost segment at once, others and new
-  ones within the window; it ends when all segments sent before it are acknowledged
-- RFC 3168 (with ``ecn``): a mark halves the window (cubic: 0.7), at most once a round trip; the receiver
-  echoes it until a segment announces the reduction
+  range of the last arrived segment. The segments in the network are counted as in Linux and ns-3. A recovery
+  restarts the timer, as in Linux. A recovery retransmits the first lost segment at once, and other lost or
+  new segments within the window. It ends when all segments sent before the recovery are acknowledged
+- RFC 3168 (with ``ecn``): a mark halves the window (cubic: 0.7), at most once per round trip. The receiver
+  echoes the mark until a segment announces the reduction
 - RFC 8257 (dctcp): the receiver echoes the mark of each segment, and acknowledges at once when marks begin
-  or end; the sender estimates the marked share α with the gain 1/16, and a mark reduces the window by α/2
+  or end. The sender estimates the marked share α with the gain 1/16, and a mark reduces the window by α/2
 
-The congestion window does not grow beyond the receiver's. There is no FIN.
+The congestion window does not grow beyond the receiver's window. There is no FIN.
 
-A transaction begins with a handshake, if the connection has one, and with the initial window then. If
-``destination`` sends requests, it opens, sends the request in one frame, and completes with the last octet of
-the response; otherwise ``source`` opens, and completes with the acknowledgement of the last octet. Latency
-counts from the first frame: SYN, request or data. The idle time follows. Flows of a size distribution are
-transactions without requests; their latency counts from the flow's arrival.
+A transaction begins with a handshake if the connection has one, and then starts with the initial window. If
+``destination`` sends requests, it opens the transaction and sends the request in one frame. The transaction
+completes with the last octet of the response. Without requests, ``source`` opens the transaction, and the
+acknowledgement of the last octet completes the transaction. Latency counts from the first frame: SYN, request
+or data. An idle time follows each transaction. Flows of a size distribution are transactions without
+requests. Their latency counts from the flow's arrival.
 """
 
 from __future__ import annotations
@@ -93,13 +95,13 @@ _DCTCP = 3
 ALGORITHMS = {"reno": _RENO, "newreno": _NEWRENO, "cubic": _CUBIC, "dctcp": _DCTCP}
 
 _IDLE = 0
-"""A phase: waiting for the next transfer."""
+"""Phase: waiting for the next transfer."""
 _OPENING = 1
-"""A phase: the SYN is not yet answered."""
+"""Phase: waiting for the reply to a SYN."""
 _ASKING = 2
-"""A phase: the request is not yet answered."""
+"""Phase: waiting for the reply to a request."""
 _BUSY = 3
-"""A phase: data is received or sent."""
+"""Phase: receiving or sending data."""
 
 _DUPLICATES = 3
 _LIMITED = 2
@@ -113,9 +115,9 @@ _NO_EPOCH = -1
 
 _DCTCP_GAIN = 1.0 / 16.0
 _ECHO = 1
-"""The bit of an acknowledgement's echo, ECE, or of a segment's announcement of a reduced window, CWR."""
+"""Bit for ECE in an acknowledgement's echo, and for CWR in a segment that announces a reduced window."""
 _BLOCK_BITS = 21
-"""The width of each end of an acknowledgement's block, counted from the first missing segment."""
+"""Width in bits of each end of an acknowledgement's block; the ends count from the first missing segment."""
 _BLOCK_MASK = (1 << _BLOCK_BITS) - 1
 
 
@@ -124,7 +126,7 @@ class Connection:
 
     algorithm: int
     window: int
-    """The receiver's window."""
+    """Receiver's window, in segments."""
     initial_window: int
     rto_min_ns: int
     rto_max_ns: int
@@ -135,98 +137,102 @@ class Connection:
     """1 if segments are ECN-capable (ECT)."""
     handshake: int
     request_octets: int
-    """The length of a request; 0 for data without requests."""
+    """Length of a request in octets; 0 for data without requests."""
     transfer_octets: int
-    """The length of a transfer; 0 for an endless one."""
+    """Length of a transfer in octets; 0 for an endless transfer."""
     transfer_segments: int
     last_octets: int
-    """The octets of the last segment of a transfer."""
+    """Number of octets in the last segment of a transfer."""
     idle_ns: float
 
     phase: int
-    """The phase of the opening end: the destination if it sends requests, else the source."""
+    """Phase of the opening end: the destination if it sends requests, otherwise the source."""
     transfer: int
-    """The number of the last begun transfer, from 1 on."""
+    """Number of the last transfer begun, counted from 1."""
     began_ns: int
-    """The start of the last begun transfer."""
+    """Start of the last transfer begun, in ns."""
     open_ns: int
-    """The time of the next transfer, or of the next SYN or request retransmission."""
+    """Time of the next transfer, or time to retransmit the SYN or request, in ns."""
     open_rto_ns: int
     opened_ns: int
-    """The time of the last SYN or request."""
+    """Time of the last SYN or request, in ns."""
     open_tries: int
     syn_lost: int
 
     serving: int
-    """The number of the transfer being sent."""
+    """Number of the transfer that is being sent."""
     end: int
-    """The segment after the last of the transfer being sent."""
+    """Segment after the last segment of the transfer that is being sent."""
     acked: int
-    """The first unacknowledged segment."""
+    """First unacknowledged segment."""
     following: int
-    """The next segment to send."""
+    """Next segment to send."""
     sent_end: int
-    """The segment after all segments ever sent."""
+    """Segment after the highest segment sent so far."""
     cwnd: float
     ssthresh: float
     duplicates: int
     limited: int
-    """The number of segments sent beyond the window for duplicate acknowledgements (RFC 3042)."""
+    """Number of segments sent beyond the window for duplicate acknowledgements (RFC 3042)."""
     recovering: int
     recover: int
-    """The segment after all sent ones at the start of the last recovery, or at the last time-out."""
+    """Value of ``sent_end`` at the start of the last recovery, or at the last time-out."""
     was_partial: int
     """Whether this recovery has received a partial acknowledgement."""
     lost_at: int
-    """The segment of the last time-out, −1 for none."""
+    """Segment of the last time-out; −1 without a time-out."""
     sent_ns: int
-    """The time of the last sent segment."""
+    """Time of the last sent segment, in ns."""
     blocked: int
-    """Whether more is to be sent than the offers have capacity for."""
+    """Whether segments wait because the offers have no free capacity."""
     srtt_ns: float
     rttvar_ns: float
     rto_ns: int
     rto_due_ns: int
     in_host: int
-    """The number of data frames that have not left their host."""
+    """Number of data frames that have not left their host."""
     is_held: int
-    """Whether the timer waits for the first data frame in the host to leave."""
+    """Whether the retransmission timer waits until the first data frame in the host leaves."""
     timed: int
-    """The segment being timed, −1 for none."""
+    """Segment that measures the round-trip time; −1 without such a segment."""
     timed_ns: int
-    """The time at which the timed segment was sent."""
+    """Time at which the segment ``timed`` was sent, in ns."""
     w_max: float
-    """CUBIC: the window before the last reduction, 0 for none."""
+    """CUBIC: window before the last reduction; 0 without a previous window."""
     prior: float
-    """CUBIC: the window before the last reduction, without fast convergence."""
+    """CUBIC: window before the last reduction, without fast convergence."""
     w_est: float
     epoch_ns: int
-    """The start of this congestion avoidance, _NO_EPOCH for none."""
+    """Start of the current congestion avoidance phase in ns, or _NO_EPOCH."""
     k_s: float
     reduced_to: int
-    """ECN: the segment after all sent ones at the last reduction by a mark; another one waits for it."""
+    """ECN: value of ``sent_end`` at the last reduction by a mark; the next such reduction waits for this
+    segment.
+    """
     announces: int
     """ECN: 1 if the next new segment announces a reduction."""
     alpha: float
-    """DCTCP: the estimated share of marked segments."""
+    """DCTCP: estimated share of marked segments."""
     window_end: int
-    """DCTCP: the segment whose acknowledgement ends this window of observation."""
+    """DCTCP: segment whose acknowledgement ends the current observation window."""
     seen_segments: int
     marked_segments: int
-    """DCTCP: the number of segments acknowledged with a mark in this window; ``seen_segments`` is of all."""
+    """DCTCP: number of acknowledged segments with a mark in this window; ``seen_segments`` counts all
+    segments.
+    """
 
     received: int
-    """The first segment not yet received."""
+    """First segment not yet received."""
     beyond: int
-    """The number of segments received beyond ``received``."""
+    """Number of segments received beyond ``received``."""
     asked_at: int
-    """The value of ``received`` at the last request."""
+    """Value of ``received`` at the last request."""
     unacked: int
-    """The number of received segments that are not yet acknowledged."""
+    """Number of received segments that are not yet acknowledged."""
     ack_due_ns: int
     block_from: int
     block_to: int
-    """The range of arrived segments that has the last one, ``block_to`` excluded."""
+    """End (excluded) of the range that includes the last arrived segment; ``block_from`` is the start."""
     echoes: int
     """ECN: whether acknowledgements echo a mark."""
 
@@ -237,7 +243,7 @@ class Connections(Struct):
     records: Sequence[Connection]
     boards: Sequence[Scoreboard]
     segments: Segments
-    """The bits of segments in flight, of all connections."""
+    """Bits of segments in flight, for all connections."""
     table: FlowTable
 
 
@@ -245,7 +251,9 @@ class Connections(Struct):
 def on_tcp_timer(
     connections: Connections, source: TrafficSource, index: int, draws: Draws, now_ns: int, offers: Offers
 ) -> None:
-    """Run the due actions of the connection of ``source`` (number ``index``), up to the capacity."""
+    """Run the due actions of the connection of ``source`` (number ``index``), within the capacity of the
+    offers.
+    """
     tcp = connections.records[source.connection]
     if tcp.ack_due_ns <= now_ns and can_offer(offers):
         _acknowledge(tcp, source, index, offers)
@@ -262,7 +270,7 @@ def on_tcp_timer(
 
 @inlined
 def tcp_due_ns(tcp: Connection, now_ns: int) -> int:
-    """Return the next due time of the connection."""
+    """Return the connection's next due time."""
     if tcp.blocked:
         return now_ns
     return min(min(tcp.open_ns, tcp.rto_due_ns), tcp.ack_due_ns)
@@ -280,7 +288,7 @@ def on_tcp_frame(
     now_ns: int,
     offers: Offers,
 ) -> None:
-    """Receive a frame of the connection of ``source`` (number ``index``) at its destination."""
+    """Process a frame of the connection of ``source`` (number ``index``) at the frame's destination."""
     tcp = connections.records[source.connection]
     kind, value = kind_of(number), value_of(number)
     if kind == DATA:
@@ -304,7 +312,7 @@ def on_tcp_frame(
 
 @inlined
 def on_tcp_frame_left(connections: Connections, source: TrafficSource, number: int, now_ns: int) -> None:
-    """Note that a frame of the connection has left its host, or was refused there."""
+    """Update the connection after a frame has left its host or was refused there."""
     tcp = connections.records[source.connection]
     if kind_of(number) == DATA:
         tcp.in_host -= 1
@@ -316,7 +324,7 @@ def on_tcp_frame_left(connections: Connections, source: TrafficSource, number: i
 
 @inlined
 def _flight(connections: Connections, tcp: Connection, source: TrafficSource) -> int:
-    """Return the number of segments in flight; with SACK, of those in the network."""
+    """Return the number of segments in flight; with SACK, return the number of segments in the network."""
     if tcp.sack:
         return in_network(connections.boards[source.connection], tcp.following)
     return tcp.following - tcp.acked
@@ -324,7 +332,9 @@ def _flight(connections: Connections, tcp: Connection, source: TrafficSource) ->
 
 @inlined
 def _is_in_host(connections: Connections, tcp: Connection, source: TrafficSource) -> bool:
-    """Return whether the first segment in flight is still in its host; frames leave in offer order."""
+    """Return whether the first segment in flight is still in its host; frames leave in the order of
+    offers.
+    """
     return tcp.in_host >= max(1, _flight(connections, tcp, source))
 
 
@@ -356,7 +366,7 @@ def _begin(
     """Begin a transfer, unless the source has stopped."""
     tcp.began_ns = now_ns
     if source.table < source.table_end:
-        # It may have arrived during an earlier one.
+        # The flow may have arrived during an earlier transfer.
         tcp.began_ns = source.timer_ns
         _set_size(tcp, source, drawn_octets(connections.table, source, draws))
         next_arrival(connections.table, source, draws)
@@ -384,7 +394,7 @@ def _set_size(tcp: Connection, source: TrafficSource, octets: int) -> None:
 
 @compiled
 def _open(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Send the SYN or the request, or retransmit it."""
+    """Send or retransmit the SYN or the request."""
     if tcp.open_tries > 0:
         tcp.open_rto_ns = min(2 * tcp.open_rto_ns, tcp.rto_max_ns)
         tcp.syn_lost |= int(tcp.phase == _OPENING)
@@ -411,7 +421,7 @@ def _opened(
 def _go_on(
     connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
 ) -> None:
-    """Send the request, or data without one."""
+    """Send the request; without a request, start to send data."""
     if tcp.request_octets > 0:
         tcp.phase = _ASKING
         tcp.asked_at = tcp.received
@@ -444,7 +454,7 @@ def _start_sending(
     now_ns: int,
     offers: Offers,
 ) -> None:
-    """Send the start of a transfer; its request implies that the previous one was received."""
+    """Start to send a transfer; a new request means that the previous transfer was received."""
     first = tcp.end
     advance(connections.boards[source.connection], connections.segments, first)
     tcp.serving = transfer
@@ -467,7 +477,7 @@ def _start_sending(
 
 @inlined
 def _has_data(tcp: Connection, source: TrafficSource, now_ns: int) -> bool:
-    """Return whether there is a segment to send, with the window open."""
+    """Return whether a segment remains to be sent, regardless of the windows."""
     if tcp.following < tcp.sent_end:
         return True
     if tcp.serving == 0:
@@ -492,7 +502,9 @@ def _is_open(connections: Connections, tcp: Connection, source: TrafficSource) -
 def _send(
     connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
 ) -> None:
-    """Send the segments that the windows allow, up to the capacity; lost ones first."""
+    """Send the segments that the windows allow, within the capacity of the offers; lost segments are sent
+    first.
+    """
     tcp.blocked = 0
     if tcp.sack:
         board, segments = connections.boards[source.connection], connections.segments
@@ -603,7 +615,7 @@ def _take_ack(
 
 @inlined
 def _set_timer(tcp: Connection, restarts: bool, now_ns: int) -> None:
-    """Stop the timer if nothing is in flight, or restart it."""
+    """Stop the timer if no segment is in flight; otherwise restart the timer if ``restarts``."""
     if tcp.acked == tcp.sent_end:
         tcp.rto_due_ns = NEVER_NS
     elif restarts:
@@ -621,7 +633,7 @@ def _take_selective_ack(
     now_ns: int,
     offers: Offers,
 ) -> None:
-    """Note what has arrived, and begin or end a recovery (RFC 6675, 5)."""
+    """Process the block of an acknowledgement, and begin or end a recovery (RFC 6675, 5)."""
     board, segments = connections.boards[source.connection], connections.segments
     count = value - tcp.acked
     if count > 0:
@@ -647,7 +659,7 @@ def _take_selective_ack(
 
 @compiled
 def _reduce_by_mark(tcp: Connection) -> None:
-    """Reduce the window for a mark (RFC 3168, 6.1.2; RFC 8257, 3.3)."""
+    """Reduce the window after a mark (RFC 3168, 6.1.2; RFC 8257, 3.3)."""
     _reduce(tcp, int(tcp.cwnd))
     if tcp.algorithm == _DCTCP:
         tcp.ssthresh = max(tcp.cwnd * (1.0 - tcp.alpha / 2.0), _MIN_SSTHRESH)
@@ -658,7 +670,7 @@ def _reduce_by_mark(tcp: Connection) -> None:
 
 @compiled
 def _estimate_marks(tcp: Connection, value: int, count: int, is_marked: bool) -> None:
-    """Estimate the share of marked segments, once a window (RFC 8257, 3.3)."""
+    """Update the estimated share of marked segments, once per window (RFC 8257, 3.3)."""
     tcp.seen_segments += count
     tcp.marked_segments += count * int(is_marked)
     if value > tcp.window_end:
@@ -683,13 +695,13 @@ def _leave_recovery(tcp: Connection) -> None:
     tcp.duplicates = tcp.limited = 0
     tcp.cwnd = tcp.ssthresh
     if tcp.algorithm != _RENO:
-        # Of RFC 6582's two options this one causes no burst.
+        # RFC 6582 has two options; this option causes no burst.
         tcp.cwnd = min(tcp.cwnd, max(tcp.following - tcp.acked, 1) + 1.0)
 
 
 @compiled
 def _reduce(tcp: Connection, flight: int) -> None:
-    """Set ssthresh by the flight size at a detected loss."""
+    """Set ssthresh from the flight size after a detected loss."""
     if tcp.algorithm == _CUBIC:
         tcp.prior = tcp.cwnd
         converging = tcp.cwnd < tcp.w_max
@@ -707,7 +719,7 @@ def _reduced(tcp: Connection, flight: int) -> float:
 def _time_out(
     connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
 ) -> None:
-    """Treat all segments in flight as lost, unless they have not left."""
+    """Treat all segments in flight as lost; wait instead if the first segment is still in the host."""
     if _is_in_host(connections, tcp, source):
         tcp.is_held = 1
         tcp.rto_due_ns = NEVER_NS
@@ -715,7 +727,7 @@ def _time_out(
     source.timeouts += 1
     flight = tcp.following - tcp.acked - tcp.limited
     if tcp.recovering:
-        # Duplicates have let further segments go, so the network holds less than is unacknowledged.
+        # Duplicates allowed further segments, so the network has fewer segments than are unacknowledged.
         tcp.ssthresh = min(tcp.ssthresh, _reduced(tcp, flight))
     elif tcp.lost_at != tcp.acked:
         _reduce(tcp, flight)
@@ -737,7 +749,7 @@ def _time_out(
 
 @compiled
 def measure_rtt(tcp: Connection, rtt_ns: int) -> None:
-    """Set the retransmission time-out by a sample of the round-trip time (RFC 6298, 2.2 and 2.3)."""
+    """Update the retransmission time-out from a round-trip time (RFC 6298, 2.2 and 2.3)."""
     if tcp.srtt_ns == 0.0:
         tcp.srtt_ns, tcp.rttvar_ns = float(rtt_ns), rtt_ns / 2.0
     else:
@@ -749,7 +761,7 @@ def measure_rtt(tcp: Connection, rtt_ns: int) -> None:
 
 @compiled
 def _grow(tcp: Connection, count: int, now_ns: int) -> None:
-    """Increase the window for an acknowledgement of ``count`` segments, unless a mark has just reduced it."""
+    """Increase the window for ``count`` acknowledged segments, unless a mark has just reduced the window."""
     if tcp.acked <= tcp.reduced_to and tcp.ecn == 1:
         return
     if tcp.cwnd < tcp.ssthresh:
@@ -795,7 +807,7 @@ def _take_segment(
     now_ns: int,
     offers: Offers,
 ) -> None:
-    """Receive a segment at its destination, and acknowledge it."""
+    """Process a segment at its destination, and acknowledge the segment at once or later."""
     if tcp.phase == _ASKING and segment >= tcp.asked_at:
         tcp.phase = _BUSY
         tcp.open_ns = NEVER_NS
@@ -829,7 +841,7 @@ def _has_arrived(segments: Segments, board: Scoreboard, segment: int) -> bool:
 
 @compiled
 def _extend_block(tcp: Connection, segments: Segments, board: Scoreboard, segment: int) -> None:
-    """Set the block of the next acknowledgement to the range that has ``segment``."""
+    """Set the block of the next acknowledgement to the range that contains ``segment``."""
     if segment != tcp.block_to:
         tcp.block_from = segment
         while tcp.block_from - 1 > tcp.received and _has_arrived(segments, board, tcp.block_from - 1):
@@ -843,7 +855,7 @@ def _extend_block(tcp: Connection, segments: Segments, board: Scoreboard, segmen
 def _echo_mark(
     tcp: Connection, source: TrafficSource, index: int, echo: int, is_marked: bool, offers: Offers
 ) -> None:
-    """Set the echo of the next acknowledgements for a segment that has just come."""
+    """Set the echo of the next acknowledgements for a segment that has just arrived."""
     if tcp.ecn == 0:
         return
     if tcp.algorithm == _DCTCP:
@@ -868,25 +880,25 @@ def _acknowledge(tcp: Connection, source: TrafficSource, index: int, offers: Off
 
 
 def connection_count(flow: Flow) -> int:
-    """Return the number of connections of ``flow``; 0 if it is not TCP."""
+    """Return the number of connections of ``flow``; 0 for a flow without TCP."""
     over_tcp = flow.pattern is Pattern.SIZES and flow.tcp is not None
     return flow.connections if over_tcp or flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 0
 
 
 def ring_length(flow: Flow) -> int:
-    """Return the number of segments of a connection of ``flow`` in ``Connections.segments``."""
+    """Return the number of segments that a connection of ``flow`` occupies in ``Connections.segments``."""
     return 1 << (parameters_of(flow).window - 1).bit_length()
 
 
 def parameters_of(flow: Flow) -> TCP:
-    """Return the parameters of the connections of ``flow``."""
+    """Return the TCP parameters of ``flow``."""
     return flow.tcp or TCP()
 
 
 def set_up_connection(
     connections: Connections, source: TrafficSource, flow: Flow, offset: int, start_ns: int
 ) -> None:
-    """Set up the connection of a source of ``flow``, which opens at ``start_ns``."""
+    """Set up the connection for a source of ``flow``; the connection opens at ``start_ns``."""
     tcp, board = connections.records[source.connection], connections.boards[source.connection]
     board.offset, board.mask = offset, ring_length(flow) - 1
     given = parameters_of(flow)
