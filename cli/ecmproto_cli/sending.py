@@ -1,4 +1,4 @@
-"""Interfaces to send out of, and what is reported of what left."""
+"""Sending out of interfaces, and reports on sent frames."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 SCHEMA = "ecmproto/send/1"
 _NAMES = 9
 _SHORT = 0.995
-"""The part of a requested rate below which it counts as missed."""
+"""Fraction of the requested rate below which the requested rate counts as missed."""
 
 
 def check_link(facts: InterfaceFacts) -> None:
-    """Warn of an interface without a link; InterfaceError for one that is down."""
+    """Warn if an interface has no link.
+
+    Raises InterfaceError if the interface is down.
+    """
     name = facts.name
     if not facts.up:
         raise InterfaceError(
@@ -42,7 +45,10 @@ def check_link(facts: InterfaceFacts) -> None:
 
 @contextmanager
 def _ahead(interface: str) -> Iterator[None]:
-    """Run before all ordinary processes; InterfaceError where the process may not."""
+    """Run the block with real-time priority.
+
+    Raises InterfaceError if the process may not use real-time priority.
+    """
     from ecmproto.control.live.privileges import run_in_realtime
 
     try:
@@ -56,7 +62,7 @@ def _ahead(interface: str) -> Iterator[None]:
 
 
 def not_ahead(interface: str) -> InterfaceError:
-    """Return the error of a process that may not run before all ordinary ones."""
+    """Return the error for a process that may not use real-time priority."""
     needed = "the capability CAP_SYS_NICE, for real-time priority"
     return InterfaceError(interface=interface, needed=needed, got="a process without that permission")
 
@@ -65,9 +71,9 @@ def not_ahead(interface: str) -> InterfaceError:
 def opened_sender(
     interface: str, *, bypass: bool, realtime: bool
 ) -> Iterator[tuple[FrameSender, Callable[[], None]]]:
-    """Open an interface to send out of; return the sender and the function that raises a held interrupt.
+    """Yield a sender for an interface, and the function that raises a deferred interrupt.
 
-    Raises InterfaceError for one that is missing or down, and where permissions are missing.
+    Raises InterfaceError for a missing interface, an interface that is down, or missing permissions.
     """
     from ecmproto.frames.capture.linux.sender import FrameSender
 
@@ -81,12 +87,15 @@ def opened_sender(
 
 
 def warn_of_queues() -> None:
-    """Warn of a kernel that cannot bypass queues."""
+    """Warn that the kernel cannot bypass the queueing discipline."""
     warn("the kernel does not allow frames to bypass the queueing discipline")
 
 
 def exit_code_after(report: SendReport, ended_by: BaseException | None) -> int:
-    """Return the exit code of a report, or raise the error that ended the sending before its time."""
+    """Return the exit code for a report.
+
+    Raises ``ended_by``, the error that ended the sending, unless the error is an interrupt.
+    """
     if isinstance(ended_by, KeyboardInterrupt):
         return INTERRUPTED
     if ended_by is not None:
@@ -96,12 +105,12 @@ def exit_code_after(report: SendReport, ended_by: BaseException | None) -> int:
 
 
 def report_table(report: SendReport) -> str:
-    """Return the report for a person."""
+    """Return the report as text."""
     return pairs(report_rows(report), width=_NAMES)
 
 
 def report_rows(report: SendReport) -> list[tuple[str, str]]:
-    """Return the report as rows of a name and a text."""
+    """Return the report as rows, each with a name and a text."""
     told = f"{_count_text(report.frames)}, {format_octets(report.octets)} from {report.interface}"
     rows = [("sent", told), ("requested", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:
@@ -132,7 +141,7 @@ def _distribution(of: Jitter | Spacing) -> str:
 
 
 def _held(gaps: GapCounts) -> str:
-    """Return whether each frame came before the pause of the one before it was over."""
+    """Return a text that states whether each frame was sent before the previous pause expired."""
     limit, longest = format_time(gaps.limit_ns), format_time(gaps.longest_ns)
     if not gaps.longer:
         return f"the whole time: longest gap {longest}, pause time {limit}"
@@ -148,7 +157,10 @@ def _count_text(count: int) -> str:
 
 
 def report_document(report: SendReport, sendable: Sendable | None = None) -> dict[str, object]:
-    """Return the report as plain data; ``sendable`` counts a capture's frames not sent as they are."""
+    """Return the report as plain data.
+
+    ``sendable`` counts the frames of a capture that could not be sent unchanged.
+    """
     return {
         "schema": SCHEMA,
         **dataclasses.asdict(report),

@@ -1,4 +1,7 @@
-"""Statistics of a capture as text: the sections that have data, at most 100 columns wide."""
+"""The statistics of a capture as text.
+
+Sections without data are omitted. Lines have at most 100 columns.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from ecmproto.frames.stats.cells import Columns
 
 _WHOLE_WIDTH = 100
-"""The width of tables that no terminal shows."""
+"""Width in columns of tables that are not printed on a terminal."""
 _SENDERS_SHOWN = 8
 _STORMS_SHOWN = 16
 _DISCARDS_SHOWN = 12
@@ -50,9 +53,9 @@ _BAR = 40
 _INTERFACES_SHOWN = 16
 _MALFORMED_SHOWN = 12
 _WHOLE_FRAMES = 65535
-"""The minimum snap length that truncates no frame of a link."""
+"""Minimum snap length in octets at which no frame is truncated."""
 _CURVES = ("message", "flow control")
-"""The groups of frames shown over time."""
+"""Groups of frames whose rates are drawn over time."""
 
 
 def _width() -> int:
@@ -60,12 +63,12 @@ def _width() -> int:
 
 
 def over_time_columns() -> int:
-    """Return the columns of a curve, between its label and its maximum."""
+    """Return the width of a rate curve in columns, without the label and the maximum."""
     return max(8, min(56, _width() - 36))
 
 
 def stats_table(statistics: Statistics, path: str) -> str:
-    """Return the statistics as text."""
+    """Return the statistics of a capture as text."""
     sections = (
         _sample, _frame_types, _curves, _pauses, _history, _storms, _pfc_frames, _discards, _ports,
         _neighbours, _roce, _feedback, _probes, _rates, _sizes, _priorities, _malformed, _notes,
@@ -75,14 +78,14 @@ def stats_table(statistics: Statistics, path: str) -> str:
 
 
 def _cells(row: Any, columns: Columns, whole: Any) -> list[str]:
-    """Return the cells of a row as `ecmproto.frames.stats.cells.cells`."""
+    """Return the cells of a row; `ecmproto.frames.stats.cells.cells` is imported on the first call."""
     from ecmproto.frames.stats import cells as made
 
     return made.cells(row, columns, whole)
 
 
 def table(rows: Sequence[tuple[str, Any]], columns: Columns, whole: Any) -> str:
-    """Return a table of named rows below the headings of ``columns``."""
+    """Return a table with a row for each named item, and with the headings of ``columns``."""
     named = [(name, _cells(row, columns, whole)) for name, row in rows]
     return columns_of([("", list(columns)), *named])
 
@@ -91,7 +94,7 @@ _Each = TypeVar("_Each")
 
 
 def _by(rows: Iterable[_Each], *names: str) -> list[list[_Each]]:
-    """Return rows grouped by equal attributes, in order of first appearance."""
+    """Return rows grouped by the named attributes, in order of first appearance."""
     groups: dict[Any, list[_Each]] = {}
     for row in rows:
         groups.setdefault(attrgetter(*names)(row), []).append(row)
@@ -162,7 +165,7 @@ def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
 
 
 def _sample(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on estimates from a sample."""
+    """Yield the section on estimates, if the capture is a sample."""
     found = statistics.sample
     if found is None or not found.estimates:
         return
@@ -250,7 +253,7 @@ def _malformed(statistics: Statistics) -> Iterator[str]:
 
 
 def _counted(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Return lines of counts and their subjects."""
+    """Return a line for each count and its label."""
     width = max((len(count) for count, _ in rows), default=0)
     return [f"  {count.rjust(width)}  {what}" for count, what in rows]
 
@@ -309,7 +312,7 @@ _HISTORY: Columns = {
 
 
 def _history(statistics: Statistics) -> Iterator[str]:
-    """Yield the history of pauses: by sender and class, as the other end of the link counts them."""
+    """Yield the history of pauses by sender and class, as counted at the receiving end of the link."""
     if statistics.pauses is None:
         return
     senders = statistics.pauses.senders
@@ -326,7 +329,7 @@ def _microseconds(duration_ns: int) -> str:
 
 
 def _clock(time_ns: int | None) -> str | None:
-    """Return a time of day to the microsecond."""
+    """Return the time of day with a resolution of a microsecond."""
     return None if time_ns is None else _date(time_ns)[11:26]
 
 
@@ -345,7 +348,7 @@ _STORMS: Columns = {
 
 
 def _storms(statistics: Statistics) -> Iterator[str]:
-    """Yield the storms: senders, classes stopped for nearly all of a detection time, and their course."""
+    """Yield the section on pause storms by sender and class, with the times of detection and restoration."""
     found = statistics.pauses
     if found is None or not found.storms:
         return
@@ -360,7 +363,7 @@ def _storms(statistics: Statistics) -> Iterator[str]:
 
 
 def _pfc_frames(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on PFC frames that are not valid."""
+    """Yield the section on invalid PFC frames."""
     pfc = statistics.pfc
     if pfc is None:
         return
@@ -376,7 +379,7 @@ _FACT = 14
 
 
 def _neighbours(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on neighbours by LLDP, where one of them has DCBX or CNPVs."""
+    """Yield the section on LLDP neighbours, if a neighbour sends DCBX or CNPVs."""
     found = [each for each in statistics.neighbours if each.dialects or each.cnpvs is not None]
     if not found:
         return
@@ -409,7 +412,7 @@ _DISCARDS: Columns = {"frames": "frames", "in": "input", "out": "output", "agent
 
 
 def _discards(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on packets that agents discarded, by reason."""
+    """Yield the section on packets that sFlow agents reported as discarded, by reason."""
     found = statistics.sflow
     if found is None or not found.discards:
         return
@@ -427,7 +430,7 @@ _PORTS: Columns = {
 
 
 def _ports(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on counters of ports."""
+    """Yield the section on port counters."""
     found = statistics.sflow
     if found is None or not found.ports:
         return
@@ -449,7 +452,7 @@ _QUEUE_PAIRS: Columns = {
 
 
 def _roce(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on RoCE: marks and CNPs over time, and the queue pairs with most trouble."""
+    """Yield the section on RoCE: ECN marks and CNPs over time, and the queue pairs with the most events."""
     found = statistics.roce
     if found is None:
         return
@@ -505,7 +508,7 @@ _ADDRESS = 15
 
 
 def flow_name(each: QueuePair | QueuePairChange) -> str:
-    """Return the addresses, shortened, and the queue pair."""
+    """Return a text with the shortened addresses and the queue pair number."""
     whole = each.source, each.destination
     ends = (text if len(text) <= _ADDRESS else f"{text[:7]}…{text[-7:]}" for text in whole)
     return f"{' → '.join(ends)} QP {each.queue_pair:#x}"
@@ -516,7 +519,7 @@ _FB: Columns = {"Fb": "fb_mean", "max": "fb_maximum"}
 
 
 def _feedback(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on feedback: the messages of each congestion point, and their targets."""
+    """Yield the section on feedback messages: the messages of each congestion point, and their receivers."""
     from ecmproto.frames.stats.statistics import kind_of
     from ecmproto.wire.formats.text import cpid_text
 
@@ -567,7 +570,7 @@ _HEADS = {
     "q_off_octets": ("Qoff", "max"),
     "e_octets": ("e", "min"),
 }
-"""The headings of the mean, and of the extreme that indicates congestion."""
+"""Column headings for the mean of each field, and for the extreme value that indicates congestion."""
 
 
 def _more(count: int, shown: int, noun: str) -> list[str]:
@@ -575,7 +578,10 @@ def _more(count: int, shown: int, noun: str) -> list[str]:
 
 
 def _histogram(points: Sequence[CongestionPoint]) -> str:
-    """Return the histogram of quantized feedback: 0 by itself, then in the steps that shorten sampling."""
+    """Return a histogram of quantized feedback values.
+
+    The value 0 has its own bar. Each other bar covers a step at which the sampling interval changes.
+    """
     whole = [sum(values) for values in zip(*(point.fb_histogram for point in points), strict=True)]
     counts = [("0", whole[0])]
     for first in range(0, len(whole), _FB_STEP):
@@ -585,7 +591,7 @@ def _histogram(points: Sequence[CongestionPoint]) -> str:
 
 
 def _flow_id(each: Any, whole: object) -> str | None:
-    """Return a flow identifier as its format writes it: E²CM's, a hash, in hex."""
+    """Return a flow identifier as text: hash values in hexadecimal, other identifiers in decimal."""
     from ecmproto.wire.formats.registry import BY_PREFIX, all_fields
 
     feedback = BY_PREFIX[getattr(each, "kind", "e2cm")].as_feedback
@@ -602,7 +608,7 @@ _PROBED: Columns = {
 
 
 def _probes(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on E²CM's probes: their counts, latency and measurements."""
+    """Yield the section on E²CM probes: counts, latencies and measurements."""
     found = statistics.probes
     if found is None:
         return
@@ -625,7 +631,7 @@ _QUEUES: Columns = {
 
 
 def _rates(statistics: Statistics) -> Iterator[str]:
-    """Yield the rates that FECN and DBP advertise."""
+    """Yield the sections on rates that FECN and DBP advertise."""
     from ecmproto.frames.stats.statistics import kind_of
 
     for queues in _by(statistics.rates, "kind"):
@@ -640,7 +646,10 @@ def _rates(statistics: Statistics) -> Iterator[str]:
 
 
 def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:
-    """Return the mean rate over time, 0 where none was advertised; None if a curve is useless."""
+    """Return the label, the mean rates over time and the maximum rate as text.
+
+    Intervals without an advertised rate count as 0. Returns None if fewer than two intervals have a rate.
+    """
     if sum(count > 0 for count in queue.limited_over_time) < 2:
         return None
     means = [mean or 0.0 for mean in queue.rate_mean_bps_over_time]
@@ -652,20 +661,23 @@ def _in_unit(value: float, unit: str) -> str:
 
 
 def address(octets: bytes | None) -> str:
-    """Return a MAC address; a word for none."""
+    """Return a MAC address as text, or ``(no address)`` for None."""
     from ecmproto.wire.formats.text import mac_text
 
     return "(no address)" if octets is None else mac_text(octets)
 
 
 def _over_time(label: str, values: Sequence[float], full: str) -> str:
-    """Return a line of blocks between its label and the value of its full height."""
+    """Return a line with a label, a curve of blocks and the text for the maximum."""
     line = sparkline(values, top=max(values), width=over_time_columns())
     return f"  {label}  {paint(line, 'congestion')}  {full}"
 
 
 def _paused_line(paused_ns: Sequence[int], width_ns: int, left: int) -> str:
-    """Return the paused share of the time as ``left`` blocks at most, over intervals of ``width_ns``."""
+    """Return the share of paused time as a line of at most ``left`` blocks.
+
+    ``width_ns`` is the width of an interval in ``paused_ns``.
+    """
     columns = min(28, left, len(paused_ns))
     if columns < 1:
         return ""
@@ -675,12 +687,12 @@ def _paused_line(paused_ns: Sequence[int], width_ns: int, left: int) -> str:
 
 
 def _interface_name(statistics: Statistics, index: int) -> str:
-    """Return the name of an interface in characters that a terminal can show."""
+    """Return the name of an interface, with only printable characters."""
     return printable(statistics.interface_name(index))[:32]
 
 
 def _lost_to_pause(statistics: Statistics) -> tuple[str, ...]:
-    """Return the time for which the worst sender of pauses stopped its link partner, and the sender."""
+    """Return texts on the sender that paused its link partner for the longest time."""
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
         return ()
     sender = statistics.pauses.senders[0]

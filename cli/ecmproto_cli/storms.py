@@ -1,4 +1,4 @@
-"""Storms and plans sent: timetables kept, and what receivers saw of them."""
+"""Sending pause storms and test plans, and checking the frames at the receivers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ SCHEMA = "ecmproto/plan-report/1"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """The streams that were sent, an early end, and the observations of receivers."""
+    """The result of sending streams: the report, an error that ended the sending, and the receivers'
+    proofs.
+    """
 
     report: StreamsReport
     mtu_octets: int
@@ -64,9 +66,10 @@ def send_storm(
     telling: Telling,
     ethertypes: EtherTypes,
 ) -> int:
-    """Send a storm, until interrupted without a duration; report, and return the exit code.
+    """Send a pause storm, print a report, and return the exit code.
 
-    ``at`` is the interface where it is judged; with ``kernel_time`` the kernel keeps the times.
+    If ``duration_ns`` is None, the storm lasts until an interrupt. ``at`` is the interface at which the storm
+    is checked. With ``kernel_time``, the kernel sends each frame at its departure time.
     """
     from ecmproto.frames.capture.linux.streams import FOREVER_NS, Stream
     from ecmproto.tools.testing.plan import storm_segments
@@ -97,7 +100,7 @@ def send_storm(
 
 
 def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, telling: Telling) -> int:
-    """Send the streams of a plan; report what left and what receivers saw, and return the exit code."""
+    """Send the streams of a plan, print reports on sent and received frames, and return the exit code."""
     plan = _plan(path, seed)
     sent = _sent(plan.streams, plan.storms, plan.data, bypass=bypass, realtime=realtime)
     if telling.form == "json":
@@ -138,7 +141,7 @@ def _sent(
     realtime: bool,
     kernel_time: bool = False,
 ) -> _Sent:
-    """Send streams, captured where they are judged."""
+    """Send streams, capture frames at the receivers that are checked, and return the results."""
     with ExitStack() as opened:
         sender: StreamSender | TimedSender
         if kernel_time:
@@ -164,7 +167,10 @@ def _sent(
 
 @contextmanager
 def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) -> Iterator[StreamSender]:
-    """Open the interfaces of streams; InterfaceError as `opened_sender`."""
+    """Yield a sender of streams.
+
+    Raises InterfaceError under the conditions of `opened_sender`.
+    """
     from ecmproto.frames.capture.linux.streams import StreamSender, may_run_ahead
 
     held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
@@ -180,7 +186,10 @@ def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) 
 
 @contextmanager
 def _timed_stream(streams: Sequence[Stream]) -> Iterator[TimedSender]:
-    """Yield a sender of a stream whose times the kernel keeps; InterfaceError without such a kernel."""
+    """Yield a sender of one stream for which the kernel keeps the departure times.
+
+    Raises InterfaceError if the kernel cannot keep departure times.
+    """
     from ecmproto.frames.capture.linux.timed_departures import TimedSender, time_keeping
 
     held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
@@ -195,7 +204,10 @@ def _timed_stream(streams: Sequence[Stream]) -> Iterator[TimedSender]:
 
 
 def _send_streams(sender: StreamSender | TimedSender) -> BaseException | None:
-    """Send streams, and release what they hold also at an interrupt; return what ended them early."""
+    """Send streams, and return the error that ended the sending, or None.
+
+    An interrupt also releases the pauses of the streams.
+    """
     work.at(lambda: "send")
     try:
         sender.run(work.end)
@@ -208,7 +220,7 @@ def _send_streams(sender: StreamSender | TimedSender) -> BaseException | None:
 
 
 def _tell(name: str, sent: _Sent, telling: Telling, rows: Sequence[tuple[str, str]]) -> int:
-    """Print proofs, write them as JUnit, and return the exit code."""
+    """Print the proofs, write the JUnit file, and return the exit code."""
     verdicts = [(each.outcome, each.name, each.result) for each in sent.proofs]
     if telling.form != "json":
         print_verdicts(verdicts, quiet=telling.quiet)
@@ -225,7 +237,7 @@ def _proof_document(sent: _Sent) -> dict[str, Any]:
 
 
 def _storm_report(sent: _Sent, storm: Storm) -> SendReport:
-    """Return the report of a storm as of other sending."""
+    """Return the report on a storm in the form that `ecmproto send` uses for other frames."""
     from ecmproto.frames.capture.linux.schedule import FrameRate
     from ecmproto.frames.capture.linux.transmission import SendReport
 
@@ -239,7 +251,7 @@ def _storm_report(sent: _Sent, storm: Storm) -> SendReport:
 
 
 def _stream_text(stream: StreamReport) -> str:
-    """Return the sent frames of a stream, in words."""
+    """Return a text with the numbers of frames and octets of a stream, and with its late frames."""
     text = f"{counted(stream.frames, 'frame')}, {format_octets(stream.octets)}"
     if stream.gaps.limit_ns:
         longer = counted(stream.gaps.longer, "gap") if stream.gaps.longer else "no gap"
@@ -248,7 +260,7 @@ def _stream_text(stream: StreamReport) -> str:
 
 
 def thread_text(report: StreamsReport) -> str:
-    """Return the threads that kept streams, or the kernel's discipline, in words."""
+    """Return the name of the threads or the queueing discipline that kept the departure times."""
     if report.kept_by:
         return f"the kernel's {report.kept_by}" + (
             ", which reports late frames" if report.kept_by == "etf" else ""

@@ -1,4 +1,4 @@
-"""Text printed on stdout and stderr: one function for all of it, and colours."""
+"""Colours, and the functions that print text on stdout and stderr."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEQUENCES = {
     for sequence in click.style("|", **style).split("|")  # type: ignore[arg-type]
 }
 _OWN = re.compile(f"({'|'.join(_SEQUENCES)})")
-"""The sequences of colours."""
+"""Pattern of the escape sequences that set colours."""
 _GAP, _WORD = re.compile(r"^ +| {2,}"), re.compile(r" *[^ ]+ *")
 _WIDTH = 80
 _CLEAR_LINE = "\r\x1b[K"
@@ -47,14 +47,14 @@ def is_coloured() -> bool:
 
 
 def paint(text: str, style: str) -> str:
-    """Return ``text`` in the named style, or unchanged without colour."""
+    """Return ``text`` in the named style, or unchanged if colours are off."""
     return click.style(text, **_STYLES[style]) if _coloured else text  # type: ignore[arg-type]
 
 
 def visible(text: str) -> str:
-    """Return text with all terminal controls escaped except ends of lines, tabs and the colours of `paint`.
+    """Return text with escaped terminal control characters.
 
-    JSON keeps its meaning.
+    Line ends, tabs and the colours of `paint` are not escaped. Escaping does not change the meaning of JSON.
     """
     if not _coloured or "\x1b" not in text:
         return escaped(text, keep="\n\t")
@@ -64,17 +64,20 @@ def visible(text: str) -> str:
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that is stdout, None if stdout is no terminal."""
+    """Return the width of the terminal in columns, or None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def prose_width() -> int:
-    """Return the columns for paragraphs: 80, or fewer on a narrow terminal."""
+    """Return the width for paragraphs in columns: 80, or fewer on a narrow terminal."""
     return min(_WIDTH, terminal_width() or _WIDTH)
 
 
 def wrapped(text: str) -> str:
-    """Return text whose lines fit the terminal; continued lines begin below the last column of the first."""
+    """Return text with long lines wrapped at the width of the terminal.
+
+    Continuation lines are indented to the last column of the first line.
+    """
     width = terminal_width()
     return text if width is None else "\n".join(_wrapped(line, width) for line in text.split("\n"))
 
@@ -97,15 +100,15 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True, wrap: bool = False) -> None:
-    """Print text, `visible`, on stdout or stderr: the only function of the command line that does.
+    """Print text on stdout or stderr, escaped by `visible`.
 
-    ``wrap`` fits it to the terminal.
+    All commands print through this function. ``wrap`` wraps long lines at the width of the terminal.
     """
     click.echo(visible(wrapped(text) if wrap else text), err=err, nl=nl)
 
 
 class Printed:
-    """A text file that prints by `echo`, for writers that take a file."""
+    """A text file that prints with `echo`, for functions that write to a file."""
 
     def write(self, text: str) -> None:
         """Print text."""
@@ -113,5 +116,5 @@ class Printed:
 
 
 def echo_over(text: str = "") -> None:
-    """Print text, `visible`, over the last line of a terminal on stderr."""
+    """Replace the last line on the terminal (stderr) with ``text``, escaped by `visible`."""
     click.echo(f"{_CLEAR_LINE}{visible(text)}", err=True, nl=False)

@@ -1,4 +1,4 @@
-"""Recipes judged: what the command line reads, prints and writes of them."""
+"""Verdicts on device tests: reading tests, printing verdicts and writing verdicts as JUnit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ SCHEMA = "ecmproto/verdicts/1"
 def described_test(
     arguments: tuple[str, ...], line: Mapping[str, Any], spec: str | None, ethertypes: EtherTypes
 ) -> Test:
-    """Return the test that a sequence or a specification describes; SpecError and others for what is none."""
+    """Return the test that a sequence or a specification describes.
+
+    Raises SpecError for an invalid description, and click.UsageError for a test without expectations.
+    """
     from ecmproto.tools.craft.recipe import chunks
     from ecmproto.tools.craft.spec import Reading
     from ecmproto.tools.testing.verdicts import SIDES, Test, sequence_test
@@ -54,7 +57,7 @@ def described_test(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """The output of results: text or JSON, failures alone, and JUnit."""
+    """The options for printed results: text or JSON, only failures, and a JUnit file."""
 
     form: str
     quiet: bool = False
@@ -65,7 +68,10 @@ class Telling:
     def write_junit(
         self, name: str, verdicts: Iterable[tuple[Outcome, str, str]], rows: Iterable[tuple[str, str]]
     ) -> None:
-        """Write the JUnit file, if any: a test case for each verdict; unknown ones are skipped."""
+        """Write the JUnit file, if one was requested.
+
+        The file contains a test case for each verdict. Unknown verdicts become skipped test cases.
+        """
         from ecmproto.frames.capture import open_sink
         from ecmproto.tables import JUnitCase, junit_text
 
@@ -81,7 +87,7 @@ class Telling:
 
 
 def tell(test: Test, telling: Telling, sent: SendReport | None = None) -> int:
-    """Print the verdicts, write them as JUnit, and return the exit code: 0 if all that is known passed."""
+    """Print the verdicts, write the JUnit file, and return the exit code of `verdict_code`."""
     verdicts = test.judge.verdicts()
     outcomes = [each.outcome for each in verdicts]
     if telling.form == "json":
@@ -120,15 +126,16 @@ _SHOWN: dict[Outcome, tuple[str, str]] = {
 
 
 _MAX_PASSED = 24
-"""The maximum number of expectations that are listed though they passed."""
+"""Maximum number of passed expectations that are listed individually."""
 
 
 def print_verdicts(
     verdicts: Sequence[tuple[Outcome, str, str]], *, quiet: bool, explain: bool = True
 ) -> None:
-    """Print verdicts: outcome, what was expected, what was found; ``quiet`` prints what failed alone.
+    """Print the outcome, the expectation and the result of each verdict.
 
-    ``explain`` prints what was found of those that passed too; many of them are counted only.
+    ``quiet`` prints only failed verdicts. ``explain`` also prints the results of passed verdicts. More than
+    24 passed verdicts are only counted.
     """
     outcomes = [outcome for outcome, _, _ in verdicts]
     brief = quiet or outcomes.count("passed") > _MAX_PASSED
@@ -144,12 +151,12 @@ def print_verdicts(
 
 
 def verdict_code(outcomes: Sequence[Outcome]) -> int:
-    """Return the exit code of verdicts: 0 if all that is known passed."""
+    """Return exit code 0 if no verdict failed and at least one verdict passed, else the code for findings."""
     return FINDINGS if "failed" in outcomes or "passed" not in outcomes else 0
 
 
 def check_sides(near: str | None, far: str | None, captured: str | None, near_captured: str | None) -> None:
-    """Refuse sides that do not go together."""
+    """Raise an error for invalid combinations of options for the two sides of a test."""
     if far is not None and captured is not None:
         raise click.UsageError(
             "expected --receive, which captures, or --received, which reads a capture, got both"
@@ -165,7 +172,7 @@ def check_sides(near: str | None, far: str | None, captured: str | None, near_ca
 
 
 def no_frame_judged(test: Test) -> CommandError | None:
-    """Return the error of a judgement without any frame, None where there was one."""
+    """Return an error if a test checked no frame, else None."""
     if test.judge.anchored or any(test.judge.frames.values()):
         return None
     sides = counted(len(test.judge.seen), "side")
