@@ -1,6 +1,6 @@
-"""The campaign of ``fuzz decode``: checks over batches of cases, by one process or more.
+"""The campaign of ``fuzz decode``: checks over batches of cases in one or more processes.
 
-A process receives one batch at a time, as numbers, which determine its verdict in any process.
+A process receives one batch at a time as a range of case numbers.  The verdict depends only on these numbers.
 
 >>> checks = [SchemaCheck(), ColumnCheck(), TextCheck()]
 >>> campaign = AgreementCampaign(checks, Cases(corpus, seed=7), Path("campaign"))
@@ -39,16 +39,16 @@ from ecmproto.tools.fuzz.minimisation import Budget, unlimited
 Verdict = tuple[CaseRange, list[Disagreement]]
 
 _AHEAD = 8
-"""Number of batches for each process ahead of the first one without a verdict."""
+"""Maximum number of pending batches per process."""
 _ENDING_SECONDS = 10.0
-"""Time for a process to end after its pipe is closed."""
+"""Seconds to wait for a process to exit after its pipe is closed."""
 
 
 def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[Verdict, None, None]:
-    """Yield the verdict on each of ``ranges``, in their order, by ``jobs`` processes.
+    """Yield the verdict on each batch of ``ranges`` in order, computed by ``jobs`` processes.
 
-    With one job this process does it.  A process that a signal ends is a finding, a crash; RuntimeError for
-    any other end.
+    If ``jobs`` is 1, the current process computes the verdicts. If a signal ends a process, the verdict is a
+    finding of a crash. Raises RuntimeError if a process exits early for another reason.
     """
     if jobs == 1:
         judge.load()
@@ -60,7 +60,9 @@ def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[
 
 
 class _Workers:
-    """Processes that judge batches: the ``idle`` ones, and the batch of each ``busy`` one."""
+    """Processes that check batches. ``busy`` contains the current batch of each process that is not
+    ``idle``.
+    """
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -75,9 +77,8 @@ class _Workers:
         """Start another process."""
         here, there = multiprocessing.Pipe()
         process = _SPAWNING.Process(target=_work, args=(there, self._judge), daemon=True)
-        # Ctrl-C reaches all processes of a terminal, and is for this one alone.  Starting the tracker,
-        # otherwise done
-        # by the first process, would let it through again
+        # Ctrl-C reaches all processes of a terminal, but only this process should handle it.  The tracker is
+        # started here, because its later start in process.start() would unblock the signal
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
@@ -92,12 +93,12 @@ class _Workers:
         """Send a batch to an idle process."""
         worker = self.idle.pop()
         self.busy[worker] = batch
-        # an ended process is noticed when its verdict is awaited
+        # judged() handles processes that have ended
         with suppress(BrokenPipeError):
             worker.send(batch)
 
     def judged(self) -> Iterator[Verdict]:
-        """Wait for verdicts, and yield the ones received."""
+        """Wait for verdicts, and yield all received verdicts."""
         for worker in wait(list(self.busy)):
             assert isinstance(worker, Connection)
             batch = self.busy.pop(worker)
@@ -120,7 +121,9 @@ class _Workers:
         return Disagreement(kind="crash", signature=what, detail=what, check="")
 
     def end(self) -> None:
-        """Close every pipe, wait for each process to finish its batch, and kill those that do not end."""
+        """Close all pipes, wait until the processes finish their batches, and kill processes that do not
+        exit.
+        """
         for worker in self._processes:
             worker.close()
         for process in self._processes.values():
@@ -163,7 +166,7 @@ def _in_order(workers: _Workers, ranges: Iterator[CaseRange]) -> Iterator[Verdic
 
 
 def _work(pipe: Connection, judge: Judge) -> None:
-    """Judge batches until the pipe is closed."""
+    """Check batches from a pipe until the pipe is closed."""
     judge.load()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
@@ -173,19 +176,21 @@ def _work(pipe: Connection, judge: Judge) -> None:
 BATCH_CASES = 512
 DEFAULT_TRIES = 400
 REDUCED_SECONDS = 10.0
-"""The maximum time to reduce a finding: the campaign has to continue."""
+"""Maximum number of seconds to reduce a finding, so that the campaign can continue."""
 
 
 class AgreementCampaign(Campaign):
-    """Runs checks over one batch of cases after another.
+    """A campaign that runs checks over batches of cases.
 
-    A check runs on one batch in ``every[name]``, or its own ``every``; on none for 0.  ``jobs`` processes
-    share the batches, for which checks and cases are pickled; the findings do not depend on their number.
+    ``every[name]`` is the interval in batches between runs of a check. The default is the ``every`` of the
+    check, and 0 disables the check. ``jobs`` is the number of processes. Checks and cases are pickled for
+    these processes. The findings do not depend on the number of processes.
 
-    The reduced octets of a finding are stored in a file named ``file``, with ``line``, which reproduces it.
+    The reduced octets of a finding are stored in a file with the name ``file``. ``line`` is the command line
+    that reproduces a finding.
 
-    ``folder`` contains findings and state; a campaign found there continues.  ParameterError for one of
-    another seed or corpus, and for ``every`` of an unknown check.
+    ``folder`` contains findings and state. A campaign in the folder is continued. Raises ParameterError for a
+    folder with another seed or corpus, and for an unknown check in ``every``.
     """
 
     def __init__(
@@ -217,7 +222,7 @@ class AgreementCampaign(Campaign):
         self.executions: dict[str, int] = dict.fromkeys(
             (each.check.name for each in self._judge.scheduled), 0
         )
-        """Cases of each check since the campaign was opened."""
+        """Number of cases per check since the campaign was opened."""
 
     def run(
         self,
@@ -226,7 +231,7 @@ class AgreementCampaign(Campaign):
         max_cases: int | None = None,
         left_s: Callable[[], float] = unlimited,
     ) -> Iterator[Finding]:
-        """Run while ``going_on`` returns true, over at most ``max_cases`` more; yield new findings.
+        """Run at most ``max_cases`` cases while ``going_on`` returns true, and yield new findings.
 
         Findings are reduced while ``left_s`` returns a positive time.
         """
@@ -241,7 +246,10 @@ class AgreementCampaign(Campaign):
                 yield from found
 
     def _ranges(self, going_on: Callable[[Progress], bool], max_cases: int | None) -> Iterator[CaseRange]:
-        """Yield the next batches: requested ones may be ahead of the progress."""
+        """Yield the next batches.
+
+        Batches can be requested before earlier batches are counted in the progress.
+        """
         run, index, left = self.progress.runs, self.progress.index, max_cases
         while going_on(self.progress):
             count = self._batch_cases if left is None else min(left, self._batch_cases)
@@ -251,7 +259,7 @@ class AgreementCampaign(Campaign):
             run, index, left = run + 1, index + count, None if left is None else left - count
 
     def _noted(self, batch: CaseRange, wrongs: Sequence[Disagreement]) -> list[Finding]:
-        """Count a batch and its disagreements; return the new findings."""
+        """Add a batch to the progress, and return the new findings from its disagreements."""
         found = [self._new_finding(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
         looked = [each.check.name for each in self._judge.scheduled if each.takes(batch)]
         for name in looked:
@@ -260,7 +268,7 @@ class AgreementCampaign(Campaign):
         return found
 
     def _new_finding(self, wrong: Disagreement, batch: CaseRange) -> Finding:
-        """Reduce a disagreement on a batch to a small case, and store it as a finding."""
+        """Reduce the batch of a disagreement to a small case, and store the case as a finding."""
         items: Sequence[bytes] = self._judge.items(batch)
         bounds, row, told = self._judge.bounds, wrong.row, wrong
         check = next((each.check for each in self._judge.scheduled if each.check.name == wrong.check), None)

@@ -1,7 +1,7 @@
 """The cases of a campaign: randomly mutated frames or octets, each reproducible from its seed and index.
 
 >>> cases = Cases(corpus, seed=7)
->>> cases[123].octets           # the same today and tomorrow
+>>> cases[123].octets           # equal in every run
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _TRIES = 8
 _WHOLLY_RANDOM_OF = 50
 _RANDOM_OCTETS = 160
 LONGEST_FRAME_OCTETS = 2 * JUMBO_OCTETS
-"""The maximum length of a case."""
+"""Maximum length of a case in octets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FuzzCase:
-    """A frame to try, and the steps that made it."""
+    """A frame for a test, with the steps that created the frame."""
 
     seed: int
     index: int
     octets: bytes
     source: int
-    """The index in the corpus of the frame it was made from; −1: from nothing."""
+    """Index of the original frame in the corpus; −1 for a random frame without an original."""
     mutations: tuple[str, ...]
-    """The names of the mutators applied, in order."""
+    """Names of the applied mutators, in order."""
 
 
 class CaseSource(Protocol):
-    """A source of cases: `Cases`, `OctetCases`."""
+    """A source of cases, such as `Cases` or `OctetCases`."""
 
     @property
     def seed(self) -> int:
@@ -54,14 +54,14 @@ class CaseSource(Protocol):
 
     @property
     def corpus(self) -> str:
-        """A digest that identifies the corpus."""
+        """The digest that identifies the corpus."""
 
     @property
     def unspoilt(self) -> tuple[bytes, ...]:
-        """The corpus."""
+        """The octets of the corpus without mutations."""
 
     def starting_at(self, index: int) -> Iterator[FuzzCase]:
-        """Yield every case from ``index`` on."""
+        """Yield every case from ``index`` without end."""
 
 
 _DIGEST_CHARACTERS = 16
@@ -77,12 +77,12 @@ _INDEX_BITS = 64
 
 
 def random_of(seed: int, index: int) -> random.Random:
-    """Return the random number generator of one case, the same in Python 3.11 to 3.14."""
+    """Return the random number generator of a case. The numbers are equal in Python 3.11 to 3.14."""
     return random.Random(seed << _INDEX_BITS | index)
 
 
 class Cases:
-    """All cases of a seed over a corpus of frames, without end."""
+    """The endless sequence of cases from a seed and a corpus of frames."""
 
     def __init__(self, corpus: Sequence[bytes], *, seed: int, ethertypes: EtherTypes = DEFAULT) -> None:
         if seed < 0:
@@ -95,11 +95,11 @@ class Cases:
         self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self.unspoilt)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # decoding the corpus again takes less than sending it decoded
+        # decoding the corpus again is faster than sending decoded frames
         return functools.partial(Cases, self.unspoilt, seed=self.seed, ethertypes=self._ethertypes), ()
 
     def __getitem__(self, index: int) -> FuzzCase:
-        """Return case ``index``, 0 or more."""
+        """Return the case with the index ``index``, which is 0 or more."""
         rng = random_of(self.seed, index)
         if not self.unspoilt or not rng.randrange(_WHOLLY_RANDOM_OF):
             octets = rng.randbytes(rng.randrange(_RANDOM_OCTETS + 1))
@@ -113,7 +113,10 @@ class Cases:
         return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
 
     def _mutated(self, octets: bytes, source: int, rng: random.Random) -> tuple[bytes, str]:
-        """Return ``octets``, frame ``source`` (−1: none), after a mutation that changed it."""
+        """Return ``octets`` after a mutation, and the name of the mutator.
+
+        ``source`` is the corpus index of a frame that is not mutated yet, and −1 for other octets.
+        """
         for _ in range(_TRIES):
             if octets and rng.getrandbits(1):
                 change = rng.choice(LAYER_MUTATORS)
@@ -130,22 +133,22 @@ class Cases:
         return self._frames[source] if source >= 0 else decode_lax(octets, ethertypes=self._ethertypes)
 
     def __iter__(self) -> Iterator[FuzzCase]:
-        """Yield every case, from 0 on, without end."""
+        """Yield every case from index 0 without end."""
         return self.starting_at(0)
 
     def starting_at(self, index: int) -> Iterator[FuzzCase]:
-        """Yield every case from ``index`` on, without end."""
+        """Yield every case from ``index`` without end."""
         while True:
             yield self[index]
             index += 1
 
 
 LONGEST_INPUT_OCTETS = 1 << 16
-"""The maximum length of a case."""
+"""Maximum length of a case in octets."""
 
 
 class OctetCases:
-    """All cases of a seed over a corpus of octet strings, as `Cases` for frames."""
+    """The endless sequence of cases from a seed and a corpus of octet strings."""
 
     def __init__(self, corpus: Sequence[bytes], mutators: Sequence[OctetMutator], *, seed: int) -> None:
         if seed < 0:
@@ -157,7 +160,7 @@ class OctetCases:
         self._mutators = tuple(mutators)
 
     def __getitem__(self, index: int) -> FuzzCase:
-        """Return case ``index``, 0 or more."""
+        """Return the case with the index ``index``, which is 0 or more."""
         rng = random_of(self.seed, index)
         source = rng.randrange(len(self.unspoilt))
         octets = self.unspoilt[source]
@@ -173,35 +176,37 @@ class OctetCases:
         return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
 
     def starting_at(self, index: int) -> Iterator[FuzzCase]:
-        """Yield every case from ``index`` on, without end."""
+        """Yield every case from ``index`` without end."""
         while True:
             yield self[index]
             index += 1
 
 
 _TOGETHER = 32
-"""Number of cases in one write to the pipe."""
+"""Number of cases per write to the pipe."""
 _FIRST = 1000
-"""Number of cases made before the first is used."""
+"""Number of cases that are created before the first case is used."""
 _PIPE_OCTETS = 1 << 20
-"""Size of the pipe: some thousand cases, for times in which the scheduler does not run the other process."""
+"""Size of the pipe in octets. The pipe buffers thousands of cases while the other process is not
+scheduled.
+"""
 _END_SECONDS = 5.0
 
 
 class PrefetchedCases:
-    """The octets of ``cases``, made in advance by another process; to be closed."""
+    """The octets of ``cases``, created in advance by another process. The caller must call `close`."""
 
     def __init__(self, cases: Cases) -> None:
         self._cases = cases
         self._process: BaseProcess | None = None
 
     def starting_at(self, index: int) -> Iterator[bytes]:
-        """Yield the octets of every case from ``index`` on, without end; earlier iterators end."""
+        """Yield the octets of every case from ``index`` without end. Earlier iterators stop."""
         self.close()
         context = multiprocessing.get_context("spawn")
         receiving, sending = context.Pipe(duplex=False)
         with contextlib.suppress(ImportError, OSError):
-            import fcntl  # only Linux has the option
+            import fcntl  # F_SETPIPE_SZ exists only in Linux
 
             fcntl.fcntl(sending.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_OCTETS)
         self._process = context.Process(target=_make, args=(self._cases, index, sending), daemon=True)
@@ -212,11 +217,11 @@ class PrefetchedCases:
                 made = receiving.recv()
                 yield from made
                 index += len(made)
-        # it was ended from outside
+        # the other process was ended from outside
         yield from _octets(self._cases, index)
 
     def close(self) -> None:
-        """End the other process."""
+        """End the process that creates the cases."""
         if self._process is not None:
             self._process.terminate()
             self._process.join(_END_SECONDS)
@@ -228,8 +233,8 @@ def _octets(cases: Cases, index: int) -> Iterator[bytes]:
 
 
 def _make(cases: Cases, index: int, sending: Connection) -> None:
-    """Send the octets of cases until the pipe is closed."""
-    # an interrupt is for the receiving process
+    """Send the octets of cases to a pipe until the pipe is closed."""
+    # the receiving process handles interrupts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     made = _octets(cases, index)
     with contextlib.suppress(BrokenPipeError):

@@ -1,7 +1,8 @@
-"""A program under test: run on a file, watched, and classified by its exit and its output.
+"""Execution of a program under test with a file, and classification of its exit status and output.
 
-The file's name replaces ``{}`` in its words; without one the file is standard input.  Its output is read, so
-that it never waits for its reader, and a bounded part of it is stored.
+The file name replaces ``{}`` in the arguments of the program. Without ``{}``, the file is the standard input.
+The output is read continuously, so the program never blocks on output. A limited part of the output is
+stored.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ from typing import Literal, NamedTuple, TypeAlias
 from ecmproto.errors import ParameterError
 
 Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference", "silence"]
-"""``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status declared
-as a failure; ``hang``: over its time; ``memory``: over its memory; ``difference``: two views of the same
-octets disagree; ``silence``: a device without heartbeats.
+"""Kind of an outcome.
+
+- ``fine``: no failure
+- ``crash``: a signal ended the program
+- ``report``: a sanitizer report or a traceback
+- ``exit``: an exit status that counts as a failure
+- ``hang``: the time limit was exceeded
+- ``memory``: the memory limit was exceeded
+- ``difference``: two views of the same octets differ
+- ``silence``: a device sends no heartbeats
 """
 
 PLACE = "{}"
@@ -37,7 +45,7 @@ DEFAULT_SECONDS = 5.0
 DEFAULT_MEMORY_OCTETS = 1 << 30
 
 _SHELL = 128
-"""Offset of a shell's exit status for a program ended by a signal."""
+"""Offset that a shell adds to the number of the signal that ended a program."""
 _CRASHES = (
     signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP,
     signal.SIGXFSZ,
@@ -51,14 +59,16 @@ class CaseOutcome:
     kind: Kind
     signature: str
     status: int
-    """The exit status; below 0 the number of the signal that ended it."""
+    """Exit status, or the negative number of the signal that ended the program."""
     seconds: float
     output: str
-    """The end of its output, and the part after the first sign of a failure."""
+    """The end of the output, and the part after the first sign of a failure."""
     processor_s: float = dataclasses.field(default=0.0, compare=False)
-    """The processor time of the run; not stored with a finding."""
+    """Processor time of the run in seconds. This value is not stored with a finding."""
     peak_octets: int = dataclasses.field(default=0, compare=False)
-    """The peak resident memory, if it is `Command.measured`, else 0; not stored either."""
+    """Peak resident memory in octets; 0 unless `Command.measured` is true. This value is not stored with a
+    finding.
+    """
 
     @property
     def failed(self) -> bool:
@@ -68,10 +78,10 @@ class CaseOutcome:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program with its limits.  ``failing`` are exit statuses that count as failures.
+    """A program with its limits. ``failing`` contains the exit statuses that count as failures.
 
-    Memory is the resident memory of the program and its children; a program with a sanitizer has far more
-    addresses than it uses.
+    The memory limit applies to the resident memory of the program and its children. It does not apply to the
+    address space, because a program with a sanitizer reserves far more addresses than it uses.
     """
 
     arguments: tuple[str, ...]
@@ -79,9 +89,10 @@ class Command:
     memory_octets: int = DEFAULT_MEMORY_OCTETS
     failing: frozenset[int] = frozenset()
     measured: bool = False
-    """Whether the peak memory of each run is measured: by a small process that starts the program.
+    """Whether the peak memory of each run is measured.
 
-    A process starts with the memory of its parent, and may end between two samples.
+    For this measurement, a small process starts the program, because a process starts with the memory of its
+    parent. Sampling is not sufficient, because a process can end between two samples.
     """
 
     def __post_init__(self) -> None:
@@ -89,7 +100,10 @@ class Command:
             raise ParameterError(name="command", needed="a program and its arguments", got="nothing")
 
     def run(self, path: Path, *, stop: threading.Event | None = None) -> CaseOutcome:
-        """Run it on a file; it is ended once ``stop`` is set.  ParameterError if it cannot be started."""
+        """Run the program with a file, and end the program early if ``stop`` is set.
+
+        Raises ParameterError if the program cannot be started.
+        """
         arguments = [word.replace(PLACE, os.fspath(path)) for word in self.arguments]
         if self.measured and shutil.which(arguments[0]):
             arguments = [sys.executable, "-I", "-S", "-c", _MEASURE, *arguments]
@@ -152,11 +166,13 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
-"""A script that starts a program, prints its memory after its output, and ends with its status."""
+"""Python script that runs a program, prints the peak memory after the output, and exits with the program
+status.
+"""
 
 
 def _measurement(output: str) -> tuple[str, int]:
-    """Return the output of a measured program without its last line, and the memory in that line."""
+    """Return the output of a measured program without its last line, and the memory from the last line."""
     printed, found, peak = output.rpartition(f"\n{_PEAK}")
     return (printed, int(peak.split()[0]) * _KIB) if found else (output, 0)
 
@@ -165,15 +181,15 @@ Over: TypeAlias = Literal["fine", "hang", "memory"]
 """The limit that a process exceeded."""
 
 FILE_OCTETS = 1 << 28
-"""The maximum size of a file that a program writes; core files are not written at all."""
+"""Maximum size of files that a program writes, in octets. Core files are disabled."""
 
 _WATCH_S = 0.02
 _PIECE_OCTETS = 1 << 16
 _FULL_OCTETS = _PIECE_OCTETS // 2
 _LEFT_PIECES = 16
-"""Pieces of output still read after the program has ended."""
+"""Maximum number of output pieces that are read after the program has ended."""
 _PATIENCE = 10
-"""The maximum run time as a multiple of the time limit, however busy the machine is."""
+"""Maximum run time as a multiple of the time limit, even on a busy system."""
 _IDLE_LOOKS = 5
 _PAGE_OCTETS = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -181,10 +197,11 @@ _KIB = 1024
 
 
 class WatchedProcess:
-    """A process that leads a session, and its children there.
+    """A process that is the leader of a session, and its children in this session.
 
-    At the end everything in its process group is killed; its output is in ``printed``.  One that only
-    ``starts`` others is not counted: until it begins it looks as large as this process.
+    When the process ends, the whole process group is killed. ``printed`` is the output of the process. With
+    ``starts``, the memory of the process is not counted, because the process only starts another process.
+    Before such a process runs, it appears to be as large as the current process.
     """
 
     def __init__(
@@ -208,17 +225,17 @@ class WatchedProcess:
 
     @property
     def processor_s(self) -> float:
-        """The processor time used; that excludes children that were not waited for."""
+        """The used processor time in seconds, without children that the process did not wait for."""
         return self._processor_s
 
     def until_ended(self, stop: threading.Event | None = None) -> Over:
-        """Wait for its end; end it if it exceeds a limit, or once ``stop`` is set."""
+        """Wait until the process ends. The process is killed if it exceeds a limit or if ``stop`` is set."""
         over: Over = "fine"
         with self._process:
             while over == "fine" and not self._ended() and not (stop and stop.is_set()):
                 self._read(_WATCH_S)
                 over = self._exceeded()
-            # its children must not outlive it
+            # children must not run longer than the process
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             for _ in range(_LEFT_PIECES):
@@ -227,11 +244,11 @@ class WatchedProcess:
         return "memory" if over == "fine" and self._swelled() else over
 
     def _read(self, seconds: float) -> bool:
-        """Read a piece of output that arrives within some time; return whether there was one."""
+        """Read a piece of output that arrives within ``seconds``, and return whether output was received."""
         output = self._process.stdout
         assert output is not None
         if output.closed:
-            # a process that closed its output may continue
+            # a process can close its output and continue
             time.sleep(seconds)
             return False
         ready, _, _ = select.select([output], [], [], seconds)
@@ -240,11 +257,11 @@ class WatchedProcess:
         piece = os.read(output.fileno(), _PIECE_OCTETS)
         self._printed.add(piece)
         if len(piece) > _FULL_OCTETS:
-            # it waits for its reader
+            # the process waits until its output is read
             self._idle = 0
         if not piece:
             output.close()
-            # wait briefly for a process that closed its output: most do so when they end
+            # most processes close their output at exit: wait briefly for the exit
             pause = seconds / 64
             while pause < seconds and not self._ended():
                 time.sleep(pause)
@@ -272,28 +289,31 @@ class WatchedProcess:
         return "memory" if resident_octets > self._memory_octets else "fine"
 
     def _had_its_time(self) -> bool:
-        """Return whether it used its time, or waits: a busy machine is not its fault."""
+        """Return whether the process used its processor time or is idle.
+
+        A process that waits for a busy processor does not exceed its time limit.
+        """
         activities = [_activity(pid) for pid in _family(str(self._process.pid))]
         self._idle = 0 if any(activity.runs for activity in activities) else self._idle + 1
         processor_s = sum(activity.processor_s for activity in activities)
         return processor_s >= self._seconds or self._idle >= _IDLE_LOOKS
 
     def _swelled(self) -> bool:
-        """Return whether its memory exceeded the limit between two samples."""
-        # a process starts with the memory of its parent, which counts as its own
+        """Return whether the memory of the process exceeded the limit between two samples."""
+        # ru_maxrss of a process includes the memory of its parent at the start
         born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
         return self._peak_octets > max(self._memory_octets, born)
 
 
 def _limit(pid: int, seconds: float) -> None:
-    """Limit a process's output and processor time, in case this process ends early."""
+    """Limit the file size and processor time of a process, in case the current process ends early."""
     processor_s = math.ceil(seconds + 1) * (os.cpu_count() or 1)
     limits = (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, FILE_OCTETS),
         (resource.RLIMIT_CPU, processor_s),
     )
-    # it may have ended, or its number been reused
+    # the process may have ended, or its ID may have been reused
     with contextlib.suppress(OSError):
         for which, most in limits:
             resource.prlimit(pid, which, (most, most))
@@ -316,15 +336,15 @@ def _own_octets(pid: str) -> int:
 
 class _Activity(NamedTuple):
     runs: bool
-    """Whether it runs, or is ready to run."""
+    """Whether the process runs or is ready to run."""
     processor_s: float
 
 
 def _activity(pid: str) -> _Activity:
-    """Return a process's state and processor time; idle and 0 if the system does not report them."""
+    """Return the state and processor time of a process, or idle and 0 if the system does not report them."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        # a program may have any name, so fields count from its end
+        # the program name can contain spaces, so fields are counted after the name
         state, *fields = text.rpartition(")")[2].split()
         return _Activity(state in "RD", (int(fields[10]) + int(fields[11])) / _TICKS_PER_S)
     except (OSError, ValueError, IndexError):
@@ -334,19 +354,19 @@ def _activity(pid: str) -> _Activity:
 TAIL_OCTETS = 1 << 16
 SIGN_OCTETS = 1 << 14
 _LONGEST_LINE = 1 << 10
-"""Octets before a sign that are searched for the start of its line."""
+"""Maximum number of octets before a sign in which the start of the line is searched."""
 _LEFT_OUT = b"\n[...]\n"
 
 
 class BoundedOutput:
-    """A bounded part of a program's output, which arrives piece by piece."""
+    """A limited part of the output of a program. The output arrives in pieces."""
 
     def __init__(self) -> None:
         self._tail = b""
         self._sign = b""
         self._octets = 0
         self._since = 0
-        """The size of the output before the line of the sign."""
+        """Number of output octets before the line that contains the sign."""
 
     def add(self, piece: bytes) -> None:
         """Add the next piece of output."""
@@ -358,7 +378,10 @@ class BoundedOutput:
         self._tail = (self._tail + piece)[-TAIL_OCTETS:]
 
     def _look(self, before: bytes, piece: bytes) -> None:
-        """Store the output from the first sign of a failure on, which may be split across two pieces."""
+        """Search for the first sign of a failure, and store the output from this sign.
+
+        The sign can be split across two pieces.
+        """
         window = before + piece
         found = [place for place in map(window.find, SIGNS) if place >= 0]
         if found:
@@ -368,7 +391,7 @@ class BoundedOutput:
 
     @property
     def text(self) -> str:
-        """The stored octets, in order, with a mark where some were left out."""
+        """The stored output in order, with a mark in place of omitted output."""
         head, lost = self._sign[:SIGN_OCTETS], self._octets - len(self._tail)
         kept = self._tail
         if head and self._since < lost:
@@ -382,7 +405,7 @@ SIGNS = (
     b"Assertion `", b"Assertion failed", b"assertion failed", b"-CRITICAL **", b"panicked at ", b"panic: ",
     b"Dissector bug, ", b"Lua Error: ",
 )  # fmt: skip
-"""The first words of a failure's report."""
+"""The first words of failure reports."""
 _SIGNS = tuple(sign.decode() for sign in SIGNS)
 
 _SANITIZER = re.compile(r"(?:ERROR|WARNING): (\w+Sanitizer): (.+?)(?= on |: 0x| \(|\n|$)")
@@ -391,17 +414,20 @@ _SANITIZER_FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ +(\S.*)$", re.MULTILINE)
 _LINE = re.compile(r"[^/]+:\d+(?::\d+)?")
 _OFFSET = re.compile(r"\(([^()\s]+\+0x[0-9a-f]+)\)")
 _ANYWHERE = re.compile(r"stack-overflow")
-"""Errors that occur in any of several functions, depending on the free stack."""
+"""Errors whose innermost function depends on the free stack size."""
 _RUNTIME = re.compile(r"(?:__interceptor_|__asan_|__sanitizer_|__interceptor|mem\w{3,4}$|malloc$|calloc$)")
 _FRAMES = 3
 _PLACED_FRAMES = 2
-"""Innermost frames whose line counts too: the first may be a helper called by the defective function."""
+"""Number of innermost stack frames whose line is part of the signature.
+
+The innermost frame can be a helper that the defective function calls.
+"""
 
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning))\b", re.MULTILINE)
 _RAISED = re.compile(r"(?:\n[ \t].*)*\n([A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
-"""The exception after a traceback's last frame and its source line; its name may have any form."""
+"""The exception after the last stack frame and source line of a traceback. Its name is not restricted."""
 _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 _FATAL_FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
 _PYTEST = re.compile(r"^(\S+\.py):(\d+): ([A-Za-z_][\w.]*)$", re.MULTILINE)
@@ -423,12 +449,12 @@ _LONGEST = 240
 
 
 def signature_of(output: str) -> str:
-    """Return the signature of the failure in a program's output; "" without one.
+    """Return the signature of the failure in the output of a program, or "" if there is no failure.
 
-    A sanitizer's error with its innermost functions and lines, a Python exception with its innermost line, a
-    failed assertion or a panic.
+    A signature is a sanitizer error with its innermost functions and lines, a Python exception with its
+    innermost line, a failed assertion, or a panic.
     """
-    # most output contains no failure, and searching for signs alone is quicker
+    # most output contains no failure, so searching for signs first is faster
     signatures = _SIGNATURES if any(sign in output for sign in _SIGNS) else (_pytest,)
     return next(filter(None, (told(output) for told in signatures)), "")[:_LONGEST]
 
@@ -447,7 +473,10 @@ def _sanitizer(output: str) -> str:
 
 
 def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
-    """Return a report's innermost functions except the sanitizer's; ``placed`` adds a line to the first."""
+    """Return the innermost functions of a report, without functions of the sanitizer.
+
+    With ``placed``, the first functions are shown with a line.
+    """
     told: list[str] = []
     for frame in _SANITIZER_FRAME.findall(output, start):
         words = frame.split()
@@ -460,7 +489,7 @@ def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
 
 
 def _location(frame: str, last: str) -> str:
-    """Return the source line, or the offset in the program, of a stack frame."""
+    """Return the source line of a stack frame, or its offset in the program."""
     base = last.rpartition("/")[2]
     if _LINE.fullmatch(base):
         return base
@@ -526,7 +555,7 @@ def _panic(output: str) -> str:
 
 
 def _same(what: str) -> str:
-    """Return a message without the numbers that differ from case to case."""
+    """Return a message in which numbers are replaced, because numbers differ between cases."""
     return _NUMBER.sub("N", what)
 
 

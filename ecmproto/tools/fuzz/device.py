@@ -1,4 +1,4 @@
-"""A device at the end of an interface: frames sent to it by a schedule, and its liveness.
+"""A device that is connected to an interface, with scheduled transmission of frames and liveness checks.
 
 A heartbeat is an ICMP echo, a frame that passes through the device, or a command that succeeds.
 """
@@ -29,23 +29,25 @@ from ecmproto.units import NS_PER_S, format_time
 from ecmproto.wire.codec.frame import MIN_OCTETS
 
 PollCheck = Callable[[], None]
-"""A function called often during a wait; an exception ends the wait."""
+"""A function that is called often during a wait. An exception ends the wait."""
 
 _SLICE_S = 0.05
 _LOCAL_EXPERIMENT = 0x88B5
-"""The EtherType for local experiments (802 clause 9.2.4)."""
+"""EtherType for local experiments (802 clause 9.2.4)."""
 _ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
-"""ICMP types of request and reply (RFC 792, RFC 4443)."""
+"""ICMP types of echo request and echo reply (RFC 792, RFC 4443)."""
 _HEAD = struct.Struct(">BBHI")
-"""Type, code, checksum, and identifier and sequence number in one."""
+"""ICMP header: type, code, checksum, and a word with identifier and sequence number."""
 _TOKEN_OCTETS = 16
 _AGAIN_S = 0.1
-"""Interval of checks of a device that is to come back."""
+"""Seconds between checks of a device that should recover."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Times to wait, in seconds: for a heartbeat, before one when suspects are tried, for a recovery."""
+    """Times in seconds: the timeout of a heartbeat, the wait after suspects, and the timeout of a
+    recovery.
+    """
 
     beat_s: float
     settle_s: float
@@ -53,10 +55,11 @@ class Patience:
 
 
 class WiredDevice:
-    """A `Device` that ``transmission`` sends to.
+    """A `DeviceUnderTest` that receives frames from ``transmission``.
 
-    It is alive while all ``heartbeats`` succeed.  ``recovery`` is a shell command that brings it back, "" if
-    it comes back by itself.  ``check`` is called often, ``say`` with messages for the user.
+    The device is alive while all ``heartbeats`` succeed. ``recovery`` is a shell command that restores the
+    device, and "" if the device recovers without a command. ``check`` is called often. ``say`` is called with
+    messages for the user.
     """
 
     def __init__(
@@ -78,15 +81,15 @@ class WiredDevice:
         self._check = check
         self._say = say
         self.beats: int = 0
-        """Successful heartbeats."""
+        """Number of successful heartbeats."""
         self.missed: int = 0
-        """Missing heartbeats."""
+        """Number of missing heartbeats."""
         self._unreachable = False
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send frames by the schedule; InterfaceError if that is impossible.
+        """Send frames by the schedule. Raises InterfaceError if the frames cannot be sent.
 
-        A device that takes the link down is a finding: then the remaining frames are not sent.
+        If the device disables the link, this is a finding. In this case, the remaining frames are not sent.
         """
         if self._unreachable or not frames:
             return
@@ -98,7 +101,10 @@ class WiredDevice:
             self._unreachable = True
 
     def beat(self) -> str:
-        """Check all heartbeats, in time not used for frames; return a text for the first missing one."""
+        """Check all heartbeats, and return a text about the first missing heartbeat or "".
+
+        The time of the check is not used for frames.
+        """
         if not self._heartbeats:
             return ""
         self._transmission.rest()
@@ -112,7 +118,7 @@ class WiredDevice:
         return ""
 
     def settle(self) -> None:
-        """Wait before heartbeats of suspects."""
+        """Wait before the heartbeats that follow suspects."""
         if not self._heartbeats:
             return
         self._transmission.rest()
@@ -120,11 +126,11 @@ class WiredDevice:
 
     @property
     def recovers(self) -> bool:
-        """Whether there is a command that brings it back, from any state."""
+        """Whether a command can restore the device from any state."""
         return bool(self._recovery)
 
     def recover(self) -> bool:
-        """Run the command that brings the device back, and wait for a heartbeat."""
+        """Run the recovery command, wait for a heartbeat, and return whether the device is alive."""
         self._transmission.rest()
         until = time.monotonic() + self._patience.recover_s
         if self._recovery:
@@ -149,17 +155,19 @@ class Heartbeat(Protocol):
     """A check that a device is alive."""
 
     def beat(self, seconds: float) -> str:
-        """Return "" if the heartbeat arrives within ``seconds``, else a text for the missing one."""
+        """Return "" if the heartbeat arrives within ``seconds``, or else a text about the missing
+        heartbeat.
+        """
 
     def close(self) -> None:
-        """Close sockets."""
+        """Close all sockets."""
 
 
 def heartbeat_of(text: str, interface: str, check: PollCheck) -> Heartbeat:
     """Return the heartbeat for ``ping:ADDRESS``, ``frame:IF`` or ``command:CMD``.
 
-    Its frames leave by ``interface``.  ParameterError for anything else, InterfaceError for a missing
-    interface.
+    Heartbeat frames are sent from ``interface``. Raises ParameterError for other text, and InterfaceError for
+    an unknown interface.
     """
     kind, _, what = text.partition(":")
     if what and kind == "ping":
@@ -178,7 +186,7 @@ def _within(seconds: float) -> str:
 
 
 def _empty(opened: socket.socket) -> None:
-    """Discard packets received meanwhile, so that the buffer has space for the awaited one."""
+    """Discard all received packets, so that the buffer has space for the expected packet."""
     with contextlib.suppress(BlockingIOError):
         while True:
             opened.recv(1)
@@ -187,7 +195,9 @@ def _empty(opened: socket.socket) -> None:
 def _arrives(
     opened: socket.socket, matches: Callable[[bytes], bool], seconds: float, check: PollCheck
 ) -> bool:
-    """Return whether a packet that matches ``matches`` arrives at a non-blocking socket."""
+    """Return whether a packet that satisfies ``matches`` arrives at a non-blocking socket within
+    ``seconds``.
+    """
     until = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):
@@ -202,9 +212,10 @@ def _arrives(
 
 
 class PingHeartbeat:
-    """An ICMP echo, sent by the kernel's routes; ``address`` may be of IPv4 or IPv6, or a name.
+    """An ICMP echo request that the kernel routes to ``address``, which is an IPv4 address, IPv6 address or
+    host name.
 
-    ParameterError for an invalid address.
+    Raises ParameterError for an invalid address.
     """
 
     def __init__(self, address: str, check: PollCheck) -> None:
@@ -223,11 +234,11 @@ class PingHeartbeat:
         self._socket = socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, protocol)
 
     def beat(self, seconds: float) -> str:
-        """Send a request, and wait for the reply with its octets."""
+        """Send an echo request, and wait for the reply with the same octets."""
         token = secrets.token_bytes(_TOKEN_OCTETS)
         head = _HEAD.pack(self._request, 0, 0, 0)
         if self._family == socket.AF_INET:
-            # with IPv6 the kernel does it
+            # for IPv6, the kernel computes the checksum
             head = _HEAD.pack(self._request, 0, _checksum(head + token), 0)
 
         def is_reply(packet: bytes) -> bool:
@@ -258,9 +269,10 @@ def _checksum(octets: bytes) -> int:
 
 
 class FrameHeartbeat:
-    """A frame from ``interface`` to ``other``, through the device between them.
+    """A frame from ``interface`` to ``other`` that passes through the device.
 
-    One in the other direction precedes it, so that a switch learns the address at ``other``.
+    Before this frame, a frame is sent in the opposite direction, so that a switch learns the address of
+    ``other``.
     """
 
     def __init__(self, interface: str, other: str, check: PollCheck) -> None:
@@ -273,7 +285,7 @@ class FrameHeartbeat:
         self._near = PacketSocket(interface)
         self._near.bind(0)
         source = self._near.facts.address
-        # other frames would fill the buffer that this one needs
+        # without a filter, other frames would fill the receive buffer
         program = program_of(
             all_of(
                 equal(Value(offset=6, octets=4), int.from_bytes(source[:4], "big")),
@@ -291,7 +303,7 @@ class FrameHeartbeat:
         self._far.socket.setblocking(False)
 
     def beat(self, seconds: float) -> str:
-        """Send a frame with octets of its own, and wait for it at the other end."""
+        """Send a frame with unique octets, and wait for this frame at the other interface."""
         near, far = self._near.facts.address, self._far.facts.address
         token = secrets.token_bytes(_TOKEN_OCTETS)
         try:
@@ -319,7 +331,7 @@ class FrameHeartbeat:
 
 
 class CommandHeartbeat:
-    """A command for the shell that exits with 0 while the device is alive."""
+    """A shell command that exits with status 0 while the device is alive."""
 
     def __init__(self, command: str, check: PollCheck) -> None:
         self._command = command
@@ -330,11 +342,14 @@ class CommandHeartbeat:
         return run_command(self._command, seconds, self._check)
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, because no socket is open."""
 
 
 def run_command(command: str, seconds: float, check: PollCheck) -> str:
-    """Run a shell command; return "" if it exits with 0 within ``seconds``, else a text of its failure."""
+    """Run a shell command, and return "" if the command exits with status 0 within ``seconds``.
+
+    Otherwise, return a text about the failure.
+    """
     until = time.monotonic() + seconds
     process = subprocess.Popen(
         ["sh", "-c", command],

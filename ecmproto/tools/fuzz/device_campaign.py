@@ -1,8 +1,9 @@
-"""A campaign against a device: cases with heartbeats between; those that silence it are narrowed down.
+"""A campaign against a device: cases are sent between heartbeats, and the frames that stop the device are
+identified.
 
-An interval is the cases between two heartbeats.  If a heartbeat is missing, the frames of its interval are
-suspects.  They, and parts of them, are sent again, with a heartbeat after each part; the device is brought
-back whenever it is silent, so that each trial begins with a device that is alive.
+An interval consists of the cases between two heartbeats. If a heartbeat is missing, the frames of its
+interval are suspects. The suspects and parts of the suspects are sent again, with a heartbeat after each
+part. A silent device is restored, so every trial starts with a device that is alive.
 """
 
 from __future__ import annotations
@@ -26,30 +27,31 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 
 
 class DeviceUnderTest(Protocol):
-    """A device that frames are sent to; each method returns when its work is done."""
+    """A device that receives frames. Each method returns when its work is complete."""
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send frames, in order, each at its time."""
+        """Send frames in order, each at its scheduled time."""
 
     def beat(self) -> str:
-        """Check one heartbeat; return "" if it succeeded, else a text for the missing one."""
+        """Check for a heartbeat, and return "" or a text about the missing heartbeat."""
 
     def settle(self) -> None:
-        """Wait until it has handled the frames that it was sent."""
+        """Wait until the device has processed all sent frames."""
 
     @property
     def recovers(self) -> bool:
-        """Whether `recover` resets a device that is alive too."""
+        """Whether `recover` also resets a device that is alive."""
 
     def recover(self) -> bool:
-        """Bring a silent device back; return whether it is alive again."""
+        """Restore a silent device, and return whether the device is alive."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSchedule:
-    """The time of heartbeats: after ``every_frames`` frames or ``every_s`` seconds, whichever is given.
+    """The interval of heartbeats: ``every_frames`` frames or ``every_s`` seconds, depending on which
+    attribute is set.
 
-    A device counts as silent when ``retries`` more heartbeats after the first are missing too.
+    A device is silent if a heartbeat and ``retries`` more heartbeats are missing.
     """
 
     every_frames: int | None = None
@@ -57,13 +59,13 @@ class HeartbeatSchedule:
     retries: int
 
     def due(self, frames: int, seconds: float) -> bool:
-        """Return whether a heartbeat is due after these frames and seconds since the last one."""
+        """Return whether a heartbeat is due after the given frames and seconds since the last heartbeat."""
         if self.every_frames is not None and frames >= self.every_frames:
             return True
         return self.every_s is not None and seconds >= self.every_s
 
     def silence(self, device: DeviceUnderTest) -> str:
-        """Return "" if the device answers a heartbeat, else a text for the missing one."""
+        """Return "" if the device answers a heartbeat, or else a text about the missing heartbeat."""
         for _ in range(self.retries):
             if not device.beat():
                 return ""
@@ -71,36 +73,36 @@ class HeartbeatSchedule:
 
 
 HEADER_OCTETS = 14
-"""The minimum length of a frame that a packet socket accepts (packet(7))."""
+"""Minimum length of a frame that a packet socket accepts, in octets (packet(7))."""
 _TYPE_AT = 12
 _C_TAG = DEFAULT.c_tag.to_bytes(2, "big")
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class FrameFitter:
-    """Makes frames of cases: from ``shortest_octets`` to ``longest_octets``, both without FCS.
+    """Converter of cases to frames with a length from ``shortest_octets`` to ``longest_octets`` without FCS.
 
-    Short ones are padded with zeros, as network cards pad them to 60 octets.  Frames whose first tag is a
-    C-TAG may be ``longest_tagged_octets`` long.
+    Short frames are padded with zeros, as network cards pad frames to 60 octets. The maximum length of frames
+    whose first tag is a C-TAG is ``longest_tagged_octets``.
     """
 
     longest_octets: int
     longest_tagged_octets: int
     shortest_octets: int = MIN_OCTETS
     padded: int = 0
-    """Cases that were too short."""
+    """Number of cases that were too short."""
     left_out: int = 0
-    """Cases that were too long."""
+    """Number of cases that were too long."""
 
     def frame(self, octets: bytes) -> bytes | None:
-        """Return the frame for a case, counted; None for one that is too long."""
+        """Return the frame for a case, or ``None`` for a case that is too long, and update the counters."""
         frame = self.fitted(octets)
         self.left_out += frame is None
         self.padded += frame is not None and len(frame) > len(octets)
         return frame
 
     def fitted(self, octets: bytes) -> bytes | None:
-        """Return the frame for a case; None for one that is too long."""
+        """Return the frame for a case, or ``None`` for a case that is too long."""
         tagged = octets[_TYPE_AT:HEADER_OCTETS] == _C_TAG
         if len(octets) > (self.longest_tagged_octets if tagged else self.longest_octets):
             return None
@@ -109,27 +111,27 @@ class FrameFitter:
 
 DEFAULT_TRIES = 200
 ATTEMPTS = 2
-"""Attempts before frames count as harmless."""
+"""Number of attempts before frames are considered harmless."""
 SIMPLER_SECONDS = 10.0
-"""The maximum time to simplify the octets of a frame: it takes many trials for little information."""
+"""Maximum seconds to simplify a frame, because this takes many trials and provides little information."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A frame that was sent, and its case."""
+    """A frame that was sent, with the index of its case."""
 
     index: int
     octets: bytes
 
 
 class _LostError(Exception):
-    """The device did not come back."""
+    """Error for a device that did not recover."""
 
 
 class Narrowing:
-    """Trials on a device, which is brought back before each of them if it is silent.
+    """Trials that identify the frames that silence a device. A silent device is restored before each trial.
 
-    A frame that is ``known`` to silence it is not simplified.
+    A frame for which ``known`` returns true is not simplified.
     """
 
     def __init__(
@@ -149,17 +151,17 @@ class Narrowing:
         self._ended = False
         self._fresh = self._untouched = False
         self.least: tuple[Suspect, ...] = ()
-        """The fewest frames so far that silenced the device."""
+        """The smallest set of frames that has silenced the device."""
         self.trials: int = 0
         self.frames: int = 0
-        """Frames sent in trials."""
+        """Number of frames sent in trials."""
         self.again: int = 0
-        """The number of `ATTEMPTS` in which the reduced frames silenced it again at the end."""
+        """Number of final `ATTEMPTS` in which the reduced frames silenced the device."""
         self.lost: bool = False
-        """Whether the device did not recover, which ended the trials."""
+        """Whether the trials ended because the device did not recover."""
 
     def run(self, *alternatives: Sequence[Suspect]) -> None:
-        """Narrow down the first of the alternatives after which the device falls silent again."""
+        """Reduce the first of the given sequences of suspects that silences the device again."""
         try:
             self._bring_back()
             any(self._narrow(suspects) for suspects in alternatives if suspects)
@@ -183,10 +185,10 @@ class Narrowing:
         return f"narrowed down to {frames} by {self.trials} trials; {again}"
 
     def _narrow(self, suspects: Sequence[Suspect]) -> bool:
-        """Narrow ``suspects`` down to `least`; return False if the device stays alive after them."""
+        """Reduce ``suspects`` to `least`, and return whether the suspects silence the device."""
         if not any(self._silences(suspects) for _ in range(ATTEMPTS)):
             return False
-        # effects of earlier trials on the device may matter: then each needs one that was brought back
+        # earlier trials can affect the device: then every trial needs a device that was restored
         for fresh in (False, True) if self._device.recovers else (False,):
             self._fresh, self.least = fresh, tuple(suspects)
             fewest(suspects, self._silences, Budget(self._tries))
@@ -199,12 +201,17 @@ class Narrowing:
         return True
 
     def _confirmed(self, minimum: Sequence[Suspect]) -> int:
-        """Return the number of times that frames silence the device, independent of earlier frames."""
+        """Return the number of attempts in which frames silence the device without the effect of earlier
+        frames.
+        """
         self._fresh = self._device.recovers
         return sum(self._silences(minimum) for _ in range(ATTEMPTS))
 
     def _silences(self, suspects: Sequence[Suspect]) -> bool:
-        """Try frames; return whether the device falls silent, and store them then."""
+        """Send suspects, and return whether the device is silent.
+
+        Frames that silence the device are stored in `least`.
+        """
         if self._fresh and not self._untouched:
             self._bring_back()
         silent = self._silent([each.octets for each in suspects])
@@ -227,10 +234,10 @@ class Narrowing:
         self._untouched = True
 
     def _simplify(self, suspect: Suspect) -> None:
-        """Simplify the frame's octets, as long as it silences the device."""
+        """Simplify the octets of a frame while the frame silences the device."""
 
         def silences(octets: bytes) -> bool:
-            # removed octets are replaced by zeros where a frame would be too short
+            # zeros replace removed octets if a frame would be too short
             frame = self._fitting.fitted(octets)
             return frame is not None and self._silences([Suspect(index=suspect.index, octets=frame)])
 
@@ -238,20 +245,20 @@ class Narrowing:
 
 
 PART_FRAMES = 16
-"""Cases sent between two readings of the clock."""
+"""Number of cases sent between two readings of the clock."""
 _REMEMBERED = 4
-"""Earlier intervals that are suspected too when the last one alone has no effect."""
+"""Number of earlier intervals that are also suspected if the last interval alone has no effect."""
 _LISTED_CASES = 20
 _SAVED_EVERY_S = 1.0
 
 
 class DeviceCampaign(Campaign):
-    """A campaign that sends cases to ``device`` in intervals, each followed by a heartbeat (``pulse``).
+    """A campaign that sends cases to ``device`` in intervals, each followed by a heartbeat of ``pulse``.
 
-    ``folder`` contains findings and state; a campaign found there continues after the last heartbeat.
-    ParameterError for one of another seed or corpus.  A finding is stored with ``line``, which reproduces it;
-    ``say`` is called with messages.  ``octets_from`` yields the octets of the cases from an index on if they
-    are made elsewhere.
+    ``folder`` contains findings and state. A campaign in the folder is continued after its last heartbeat.
+    Raises ParameterError for a folder with another seed or corpus. ``line`` is the command line that
+    reproduces a finding. ``say`` is called with messages for the user. ``octets_from`` returns an iterator
+    over the octets of cases from an index, if the cases are created elsewhere.
     """
 
     def __init__(
@@ -282,16 +289,16 @@ class DeviceCampaign(Campaign):
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
         self._before: deque[range] = deque(maxlen=_REMEMBERED)
         self.lost: bool = False
-        """Whether the device did not recover, which ends the campaign."""
+        """Whether the campaign ended because the device did not recover."""
         self.trials: int = 0
-        """Trials of suspects since the campaign was opened."""
+        """Number of trials of suspects since the campaign was opened."""
         self.trial_frames: int = 0
 
     def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
-        """Send while ``going_on`` returns true, at most ``max_cases`` more; yield new findings."""
+        """Send at most ``max_cases`` cases while ``going_on`` returns true, and yield new findings."""
         last = None if max_cases is None else self.progress.cases + max_cases
         feed = self._octets_from(self.progress.index)
-        # the time until the first are made is no part of an interval
+        # the time to create the first cases is not part of an interval
         feed = chain([next(feed)], feed)
         while self._goes_on(going_on, last):
             with self._state.running():
@@ -306,7 +313,7 @@ class DeviceCampaign(Campaign):
     def _for_a_while(
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], last: int | None
     ) -> Finding | None:
-        """Send intervals until it is time to save the progress, or one has a new finding."""
+        """Send intervals until the progress should be saved or a new finding is available."""
         end = self._clock() + _SAVED_EVERY_S
         while self._goes_on(going_on, last):
             found = self._next(feed, going_on, None if last is None else last - self.progress.cases)
@@ -320,7 +327,7 @@ class DeviceCampaign(Campaign):
     def _next(
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], maximum: int | None
     ) -> Finding | None:
-        """Send an interval, then a heartbeat; return a new finding."""
+        """Send the cases of an interval, check the heartbeat, and return a new finding or ``None``."""
         first = self.progress.index
         interval = range(first, first + self._sent(feed, going_on, maximum))
         silence = self._pulse.silence(self._device)
@@ -332,7 +339,7 @@ class DeviceCampaign(Campaign):
         return self._new_finding(silence, interval)
 
     def _sent(self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], maximum: int | None) -> int:
-        """Send cases until a heartbeat is due or the campaign ends; return their number."""
+        """Send cases until a heartbeat is due or the campaign ends, and return the number of cases."""
         done, start = 0, self._clock()
         limits = [limit for limit in (maximum, self._pulse.every_frames) if limit is not None]
         while True:
@@ -345,20 +352,20 @@ class DeviceCampaign(Campaign):
                 return done
 
     def _new_finding(self, silence: str, interval: range) -> Finding | None:
-        """Narrow down and store the frames that silenced the device; return the finding if it is new."""
+        """Identify and store the frames that silenced the device, and return the finding if it is new."""
         self._say(
             f"{silence} after cases {interval.start} to {interval.stop - 1}: narrowing down what silenced it"
         )
         narrowing = Narrowing(self._device, self._pulse, self._fitting, tries=self._tries, known=self._known)
         suspects = self._suspects(interval)
         earlier = [suspect for each in self._before for suspect in self._suspects(each)]
-        # frames sent before a recovery have no part in the next silence
+        # frames before a recovery cannot cause the next silence
         self._before.clear()
         start = self._clock()
         try:
             narrowing.run(suspects, [*earlier, *suspects] if earlier else [])
         finally:
-            # an interrupt too keeps the results so far
+            # the results are kept after an interrupt too
             self.lost = narrowing.lost
             self.trials += narrowing.trials
             self.trial_frames += narrowing.frames
@@ -369,11 +376,11 @@ class DeviceCampaign(Campaign):
         return finding if new else None
 
     def _known(self, octets: bytes) -> bool:
-        """Return whether a frame of the same layers is known to silence the device."""
+        """Return whether a stored finding contains a frame with the same layers."""
         return _layers([octets]) in self.findings
 
     def _suspects(self, interval: range) -> tuple[Suspect, ...]:
-        """Return the frames of an interval, made anew."""
+        """Return the frames of an interval, which are created again."""
         frames = ((index, self._fitting.fitted(self._cases[index].octets)) for index in interval)
         return tuple(Suspect(index=index, octets=frame) for index, frame in frames if frame is not None)
 
@@ -401,7 +408,7 @@ class DeviceCampaign(Campaign):
 
 
 def _layers(frames: list[bytes]) -> str:
-    """Return the signature of frames that silence a device: their layers."""
+    """Return the signature of frames that silence a device, which is based on their layers."""
     kinds = [
         " ".join(value.prefix for value in decode_lax(octets).layers if not isinstance(value, Data))
         for octets in frames

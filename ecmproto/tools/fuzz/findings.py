@@ -1,12 +1,12 @@
-"""The folder of a campaign: progress, and a folder for each finding with its capture and reproduction.
+"""The folder of a campaign, with progress and one folder per finding.
 
-``campaign.json``      seed, digest of the corpus and progress: the index of the next case, and counts
+``campaign.json``      seed, corpus digest, and progress (index of the next case, counters)
 
 ``findings/NAME/``
-    ``case.pcap``     the reduced frames that fail; of other cases, ``case.pcapng`` or ``case.txt``
-    ``case.hex``      the same, a line per frame, with the length of each
-    ``output.txt``    the end of the program's output, or the difference
-    ``reproduce.sh``  one line that reproduces it
+    ``case.pcap``     the reduced frames that fail; other file names for other subjects
+    ``case.hex``      the length and octets of each frame, one frame per line
+    ``output.txt``    the end of the program output, or the difference
+    ``reproduce.sh``  a command line that reproduces the finding
     ``finding.json``  seed, index, signature, kind, number of occurrences
 """
 
@@ -33,7 +33,7 @@ FINDING_SCHEMA = "ecmproto/finding/1"
 
 _OF_OUTCOME = ("kind", "signature", "status", "seconds")
 _OF_FINDING = ("seed", "index", "count")
-"""The attributes in ``finding.json``."""
+"""Attributes of a `Finding` in ``finding.json``."""
 _WORDS = re.compile(r"[^A-Za-z0-9]+")
 _NAME_CHARACTERS = 48
 _DIGEST_CHARACTERS = 8
@@ -41,29 +41,30 @@ _DIGEST_CHARACTERS = 8
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A defect: the reduced frames that show it, and the program's outcome on them."""
+    """A defect with the reduced frames that cause it, and the outcome of the program for these frames."""
 
     frames: tuple[bytes, ...]
     outcome: CaseOutcome
     seed: int
     index: int
-    """Index of the first case of the run that showed it."""
+    """Index of the first case of the run that caused the defect."""
     count: int = 1
-    """The number of runs that showed it."""
+    """Number of runs that caused the defect."""
 
     @property
     def name(self) -> str:
-        """The folder's name: readable, and different for different signatures."""
+        """The folder name, which is readable and unique for each signature."""
         words = _WORDS.sub("-", self.outcome.signature).strip("-")[:_NAME_CHARACTERS].strip("-")
         digest = hashlib.sha256(self.outcome.signature.encode()).hexdigest()[:_DIGEST_CHARACTERS]
         return f"{self.outcome.kind}-{words}-{digest}".lower()
 
 
 def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") -> Path:
-    """Write a finding below ``folder``; return its own folder.
+    """Write a finding to a new folder below ``folder``, and return the new folder.
 
-    ``line`` reproduces it with that folder as the current one.  ``name`` is the name of the file of its
-    frames; any other than case.pcap gets the octets unchanged.
+    ``line`` is the command line that reproduces the finding in the new folder. ``name`` is the file name for
+    the frames. The file is a pcap file if its name is case.pcap, and otherwise contains the octets of the
+    frames.
     """
     place = make_folder(folder / finding.name)
     frames = finding.frames
@@ -101,7 +102,7 @@ def findings_in(folder: Path) -> dict[str, Finding]:
 
 
 def capture_of(frames: Sequence[bytes]) -> bytes:
-    """Return frames as a pcap file, a µs apart."""
+    """Return a pcap file of frames at intervals of 1 µs."""
     file = io.BytesIO()
     writer = PcapWriter(Sink("", file))
     writer.write_batch(Batch.from_frames(frames, time_ns=range(0, len(frames) * 1_000, 1_000)))
@@ -109,31 +110,32 @@ def capture_of(frames: Sequence[bytes]) -> bytes:
 
 
 def reproduction(command: Sequence[str], path: str) -> str:
-    """Return the shell line that runs a command on a file as a campaign does."""
+    """Return the shell line that runs a command with a file in the same way as a campaign."""
     if any(PLACE in word for word in command):
         return shlex.join(word.replace(PLACE, path) for word in command)
     return f"{shlex.join(command)} < {shlex.quote(path)}"
 
 
 TIMED_OUT = 124
-"""The exit status of coreutils' timeout."""
+"""Exit status of the coreutils program ``timeout``."""
 
 
 def in_time(line: str, command: Command) -> str:
-    """Return ``line`` limited to the time of ``command``, with the status `TIMED_OUT`."""
+    """Return ``line`` with the time limit of ``command``. A timeout has the exit status `TIMED_OUT`."""
     return f"timeout {command.seconds:g} {line}"
 
 
 def in_memory(line: str, command: Command) -> str:
-    """Return ``line`` limited to the memory of ``command``.
+    """Return ``line`` with the memory limit of ``command``.
 
-    All addresses count, not only resident memory: not for programs that reserve more than they use.
+    The limit applies to the address space. Therefore, it is not suitable for programs that reserve more
+    memory than they use.
     """
     return f"ulimit -v {command.memory_octets >> 10} && {line}"
 
 
 def judged_again(command: Command, path: str) -> str:
-    """Return the line that watches ``command`` on a file as a campaign does."""
+    """Return the shell line that runs ``command`` with a file under the limits of a campaign."""
     limits = ["--memory", f"{command.memory_octets}B", "--timeout", f"{command.seconds:g}s"]
     return shlex.join(
         ["ecmproto", "fuzz", "target", "--as-is", "-r", path, *limits, "--", *command.arguments]
@@ -149,19 +151,19 @@ class Progress:
     """The progress of a campaign."""
 
     index: int = 0
-    """The index of the next case."""
+    """Index of the next case."""
     runs: int = 0
-    """Runs of a program, or batches compared."""
+    """Number of program runs or checked batches."""
     cases: int = 0
     failures: int = 0
-    """Failed runs, including those with a known signature."""
+    """Number of failed runs, including runs with a known signature."""
     seconds: float = 0.0
     checked: dict[str, int] = dataclasses.field(default_factory=dict)
-    """The number of cases of each check, by its name."""
+    """Number of cases per check, by the name of the check."""
 
 
 def seed_of(folder: Path) -> int | None:
-    """Return the seed of the campaign in a folder; None without a readable one."""
+    """Return the seed of the campaign in a folder, or ``None`` if no campaign can be read."""
     try:
         seed = json.loads((folder / _FILE).read_text(encoding="utf-8"))["seed"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -170,9 +172,10 @@ def seed_of(folder: Path) -> int | None:
 
 
 class CampaignState:
-    """Progress and findings below ``folder``, continued from the same campaign there.
+    """Progress and findings of a campaign below ``folder``. An earlier campaign in the folder is continued.
 
-    ParameterError if the folder has a campaign of another seed or corpus, or an unreadable one.
+    Raises ParameterError if the folder contains a campaign with another seed or corpus, or a damaged
+    campaign.
     """
 
     def __init__(self, folder: Path, *, seed: int, corpus: str) -> None:
@@ -185,7 +188,7 @@ class CampaignState:
             self.findings: dict[str, Finding] = findings_in(self._folder)
             """The findings by signature."""
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            # the end is shown even of long paths
+            # the end of a long path is shown too
             damaged = f"{folder}: {_FILE} or a finding is damaged"
             raise ParameterError(
                 name="folder", needed="a new one, or one of a campaign", got=damaged
@@ -207,7 +210,7 @@ class CampaignState:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count the time of the context, and save at the end."""
+        """Measure the time of a ``with`` block, and save the progress at the end of the block."""
         start, before = time.monotonic(), self.progress.seconds
         try:
             yield
@@ -216,7 +219,10 @@ class CampaignState:
             self.save()
 
     def count(self, cases: int, *, failed: bool, checks: Iterable[str] = ()) -> None:
-        """Count a run over the next ``cases`` cases, by ``checks``."""
+        """Add a run over the next ``cases`` cases to the progress.
+
+        ``checks`` are the names of the checks that ran.
+        """
         self.progress.index += cases
         self.progress.runs += 1
         self.progress.cases += cases
@@ -225,7 +231,7 @@ class CampaignState:
             self.progress.checked[name] = self.progress.checked.get(name, 0) + cases
 
     def seen(self, signature: str) -> bool:
-        """Return whether there is a finding of this signature, which is counted again then."""
+        """Return whether a finding with this signature exists, and increment its count."""
         known = self.findings.get(signature)
         if known is None:
             return False
@@ -234,7 +240,7 @@ class CampaignState:
         return True
 
     def keep(self, finding: Finding, line: str, *, name: str = "case.pcap") -> None:
-        """Save a new finding; ``line`` and ``name`` as in `findings.save`."""
+        """Save a new finding. ``line`` and ``name`` have the same meaning as in `findings.save`."""
         self.findings[finding.outcome.signature] = finding
         save(finding, self._folder, line, name=name)
 
@@ -245,16 +251,16 @@ class CampaignState:
 
 
 class Campaign:
-    """Base class of campaigns, which keep their state in a folder."""
+    """Base class of campaigns, which store their state in a folder."""
 
     _state: CampaignState
 
     @property
     def progress(self) -> Progress:
-        """The progress of the folder's campaign."""
+        """The progress of the campaign in the folder."""
         return self._state.progress
 
     @property
     def findings(self) -> dict[str, Finding]:
-        """All findings of the folder, by signature."""
+        """All findings in the folder, by signature."""
         return self._state.findings

@@ -1,4 +1,4 @@
-"""Verdicts of checks on a batch, in bounds of time and memory, and their minimal octets."""
+"""Verdicts of checks about a batch under time and memory limits, and reduction of failing batches."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ DEFAULT_MEMORY_OCTETS = 256_000_000
 
 
 class TooSlowError(Exception):
-    """Work exceeded its time limit."""
+    """Error for work that exceeded its time limit."""
 
 
 class TooLargeError(Exception):
-    """Work exceeded its memory limit."""
+    """Error for work that exceeded its memory limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The maximum time and memory of each check of a batch.
+    """Time and memory limits of each check of a batch.
 
-    Time is the processor's, so that other programs do not matter; it is watched in the main thread, while
-    Python runs.  Memory is allocated by Python and numpy; measuring it takes a multiple of the time.
+    The time limit applies to processor time, so other programs have no effect. The limit is enforced only in
+    the main thread while Python code runs. The memory limit applies to memory that Python and numpy allocate.
+    A check takes several times longer while memory is measured.
     """
 
     seconds: float = DEFAULT_SECONDS
@@ -43,7 +44,7 @@ class Bounds:
 
     @contextmanager
     def in_time(self, factor: float = 1) -> Iterator[None]:
-        """Raise TooSlowError in the middle of work that exceeds ``factor`` times the limit."""
+        """Raise TooSlowError in a ``with`` block that takes longer than ``factor`` times the time limit."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -57,7 +58,7 @@ class Bounds:
 
     @contextmanager
     def in_memory(self) -> Iterator[None]:
-        """Raise TooLargeError after the block if its peak memory was too large."""
+        """Raise TooLargeError after a ``with`` block whose peak memory exceeded the limit."""
         tracemalloc.start()
         try:
             yield
@@ -73,17 +74,20 @@ def _ring(number: int, frame: FrameType | None) -> None:
 
 
 TRACED_FACTOR = 10
-"""Factor on the time limit while memory is measured."""
+"""Factor for the time limit while memory is measured."""
 MEASURED_EVERY = 128
 MEASURED_CASES = 256
-"""The number of cases whose memory is measured, which takes long, in one of `MEASURED_EVERY` batches."""
+"""Number of cases whose memory is measured in one of `MEASURED_EVERY` batches. The measurement is slow."""
 LOADING_SECONDS = 120.0
-"""The time limit while checks may load and compile."""
+"""Time limit in seconds while imports and compilation can occur."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRange:
-    """The cases of a batch: ``count`` from ``index`` on; ``run`` counts batches, which schedules checks."""
+    """The cases of a batch: ``count`` cases from ``index``.
+
+    ``run`` is the batch number, which determines the checks.
+    """
 
     run: int
     index: int
@@ -92,38 +96,40 @@ class CaseRange:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """A defect shown by a batch: equal defects have equal ``signature``."""
+    """A defect that a batch caused. Equal defects have equal ``signature``."""
 
     kind: Kind
     signature: str
     detail: str
     check: str
-    """The name of the check that found it; "" if it precedes checks."""
+    """Name of the check that found the defect; "" for a defect that occurred before the checks."""
     row: int = -1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledCheck:
-    """A check, which runs on one batch in ``every``."""
+    """A check that runs on one of ``every`` batches."""
 
     check: BatchCheck
     every: int
 
     def takes(self, batch: CaseRange) -> bool:
-        """Return whether it runs on a batch."""
+        """Return whether the check runs on a batch."""
         return batch.run % self.every == 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Makes cases and checks them; it can be pickled if its checks can."""
+    """Creator and checker of cases. A judge can be pickled if its checks can be pickled."""
 
     scheduled: tuple[ScheduledCheck, ...]
     cases: CaseSource
     bounds: Bounds
 
     def load(self) -> None:
-        """Run the checks once, so that loading and compiling do not count as their time."""
+        """Run the checks once, so that time for imports and compilation does not count towards the time
+        limit.
+        """
         items = self.items(CaseRange(run=0, index=0, count=1))
         for each in self.scheduled:
             disagreements(each.check, items, self._patient)
@@ -133,11 +139,11 @@ class Judge:
         return dataclasses.replace(self.bounds, seconds=max(LOADING_SECONDS, self.bounds.seconds))
 
     def items(self, batch: CaseRange) -> Items:
-        """Return the octets of a batch; none of cases that cannot be made."""
+        """Return the octets of a batch. The octets are empty for cases that cannot be created."""
         return Items([made if isinstance(made, bytes) else b"" for made in self._made(batch)])
 
     def _made(self, batch: CaseRange) -> Iterator[bytes | str]:
-        """Yield the octets of each case, or the traceback of the decoder that failed while making it."""
+        """Yield the octets of each case, or a traceback if the decoder failed while the case was created."""
         end = batch.index + batch.count
         index = batch.index
         while index < end:
@@ -150,7 +156,7 @@ class Judge:
                 index += 1
 
     def of(self, batch: CaseRange) -> list[Disagreement]:
-        """Return the disagreements over a batch."""
+        """Return the disagreements of a batch."""
         made = list(self._made(batch))
         items = Items([each if isinstance(each, bytes) else b"" for each in made])
         traced = Items(items[:MEASURED_CASES]) if batch.run % MEASURED_EVERY == 0 else None
@@ -168,9 +174,9 @@ class Judge:
         compiled = _compiled()
         found = disagreements(check, items, self.bounds)
         if any(wrong.kind == "hang" for wrong in found):
-            if _compiled() > compiled:  # these cases were the first to need some code, which takes its time
+            if _compiled() > compiled:  # these cases required the compilation of kernels
                 disagreements(check, items, self._patient)
-            # a check that was too slow once may have waited for something else
+            # a check that was too slow once may have waited for another process
             found = disagreements(check, items, self.bounds)
         yield from found
 
@@ -188,7 +194,10 @@ def _unmade(reported: str, row: int) -> Disagreement:
 def disagreements(
     check: BatchCheck, items: Sequence[bytes], bounds: Bounds, *, measured: bool = False
 ) -> list[Disagreement]:
-    """Return a check's disagreements over a batch, each signature once, exceptions and excesses too."""
+    """Return the disagreements that a check finds in a batch, including exceptions and exceeded limits.
+
+    Each signature is returned once.
+    """
     found: dict[str, Disagreement] = {}
 
     def note(kind: Kind, what: str, detail: str, row: int = -1) -> None:
@@ -217,7 +226,9 @@ def disagreements(
 def first_of(
     check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds
 ) -> Disagreement | None:
-    """Return the same disagreement on ``items``; None if they do not show it."""
+    """Return the disagreement of ``items`` with the same signature, or ``None`` if there is no such
+    disagreement.
+    """
     found = disagreements(check, items, bounds, measured=wrong.kind == "memory")
     return next((each for each in found if each.signature == wrong.signature), None)
 
@@ -225,7 +236,10 @@ def first_of(
 def reduced(
     check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds, budget: Budget
 ) -> tuple[int, list[bytes]]:
-    """Return the fewest octets with the same defect, and the index of its only item (−1: several)."""
+    """Return the index of the only remaining item, and the fewest octets with the same defect.
+
+    The index is −1 if several items remain.
+    """
 
     def fails(rows: Sequence[int]) -> bool:
         return first_of(check, wrong, [items[row] for row in rows], bounds) is not None
@@ -234,7 +248,7 @@ def reduced(
     if wrong.row < 0 or not fails(rows):
         rows = range(len(items))
         if not fails(rows):
-            # it is not reproducible: then all of them are stored
+            # the defect is not reproducible: all items are stored
             return -1, list(items)
         rows = fewest(rows, fails, budget)
     if len(rows) > 1:

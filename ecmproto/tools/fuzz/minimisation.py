@@ -1,7 +1,8 @@
-"""The reduction of failing inputs: fewer items, then fewer and simpler octets.
+"""Reduction of failing inputs to fewer items, and then to fewer and simpler octets.
 
-Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002): parts are
-left out, large ones first, as long as the rest fails.  A budget of tries bounds the cost of a slow target.
+The reduction uses delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
+Input", 2002). Parts are removed while the rest fails, large parts first. A budget of tries limits the cost
+for a slow target.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ DEFAULT_TRIES = 500
 
 
 def unlimited() -> float:
-    """Return infinity, the seconds left without a limit."""
+    """Return infinity as the number of remaining seconds."""
     return math.inf
 
 
@@ -29,15 +30,15 @@ class Budget:
         self._end = time.monotonic() + seconds
 
     def spend(self) -> bool:
-        """Return whether a try was left, and use it."""
+        """Use one try, and return whether the budget allowed the try."""
         self.left = self.left - 1 if time.monotonic() < self._end else -1
         return self.left >= 0
 
 
 def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget) -> Sequence[T]:
-    """Return a minimal failing part of ``items``, in order.
+    """Return a minimal part of ``items`` that fails, in order.
 
-    ``items`` as a whole fail.  With the budget used up, the smallest part found so far.
+    All ``items`` together must fail. If the budget is used up, return the smallest failing part found.
     """
     return _without(items, lambda part: budget.spend() and fails(part), budget)
 
@@ -45,7 +46,7 @@ def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Bud
 def shortest_beginning(
     items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget
 ) -> Sequence[T]:
-    """Return the shortest failing beginning of an input read in order, whose longer ones all fail."""
+    """Return the shortest failing prefix of an input, if all longer prefixes also fail."""
     fine, failing = 0, len(items)
     while failing - fine > 1 and budget.spend():
         middle = (fine + failing) // 2
@@ -57,10 +58,10 @@ def shortest_beginning(
 
 
 def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
-    """Return the fewest failing ``octets``, with most of them zero.
+    """Return the fewest octets that fail, mostly with zeros.
 
-    ``octets`` as a whole fail.  They are truncated at the end first, since that keeps the meaning of the
-    rest, and zeroed before any is removed: zeros are interchangeable.
+    The complete ``octets`` must fail. The octets are truncated first, because this preserves the meaning of
+    the remaining octets. Octets are set to zero before octets are removed, because zeros are interchangeable.
     """
     tried: dict[bytes, bool] = {}
 
@@ -78,8 +79,8 @@ def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> b
 
 
 def _without(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget) -> Sequence[T]:
-    """Return ``items`` without those that are not needed to fail; large parts are tried first."""
-    # powers of two, as tags and words have: octets after them stay aligned
+    """Return ``items`` without items that are not needed for the failure. Large parts are removed first."""
+    # tags and words have lengths of powers of two: the octets after a removed part stay aligned
     size = 1 << max(1, len(items) // 2).bit_length() - 1
     while budget.left > 0:
         before, start = len(items), 0
@@ -96,7 +97,7 @@ def _without(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: B
 
 
 def _cut(octets: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Return the shortest beginning found by halving."""
+    """Return the shortest failing prefix that truncation by halving steps finds."""
     step = len(octets) // 2
     while step:
         while len(octets) > step and fails(octets[:-step]):
@@ -106,7 +107,7 @@ def _cut(octets: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def _zeroed(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
-    """Return ``octets`` with zeros wherever they do not matter, span by span."""
+    """Return ``octets`` in which spans that are not needed for the failure are zero."""
     size = len(octets)
     while size and budget.left > 0:
         for start in range(0, len(octets), size):
@@ -119,7 +120,9 @@ def _zeroed(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> by
 
 
 def _shortened(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
-    """Return ``octets`` with length fields and the octets they count reduced together."""
+    """Return ``octets`` with smaller length fields and without the octets that the length fields no longer
+    count.
+    """
     for size in (2, 1):
         for at in range(len(octets) - size):
             step = int.from_bytes(octets[at : at + size])
@@ -135,7 +138,10 @@ def _shortened(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) ->
 
 
 def _less(octets: bytes, at: int, size: int, step: int) -> Iterator[bytes]:
-    """Yield ``octets`` with a length reduced by ``step``, and the octets after it, or at the end, too."""
+    """Yield ``octets`` with a length field reduced by ``step``.
+
+    The octets are removed after the length field in the first result, and at the end in the second result.
+    """
     behind = at + size
     length = int.from_bytes(octets[at:behind]) - step
     if length >= 0:

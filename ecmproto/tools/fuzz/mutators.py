@@ -1,7 +1,8 @@
-"""The mutators of frames and other octets.
+"""Mutators of frames and other octets.
 
-Mutators of octets are independent of their meaning; mutators of layers change fields, lengths, EtherTypes and
-tags of a decoded frame, or join halves of two frames; others use the words of captures and of text.
+Octet mutators do not depend on the meaning of the octets. Layer mutators change fields, lengths, EtherTypes
+and tags of a decoded frame, or join parts of two frames. Other mutators use the structure of captures or
+text.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def set_random(octets: bytes, rng: random.Random) -> bytes:
 
 
 def add_small(octets: bytes, rng: random.Random) -> bytes:
-    """Add a small number to a 16-bit word: lengths are often off by one."""
+    """Add a small number to a 16-bit word, because lengths are often wrong by one."""
     if len(octets) < 2:
         return octets
     at = rng.randrange(len(octets) - 1)
@@ -82,12 +83,12 @@ def double(octets: bytes, rng: random.Random) -> bytes:
 
 
 def cut_off(octets: bytes, rng: random.Random) -> bytes:
-    """Truncate the frame: a runt."""
+    """Truncate the frame."""
     return octets[: rng.randrange(len(octets) or 1)]
 
 
 def run_on(octets: bytes, rng: random.Random) -> bytes:
-    """Make the frame longer, now and then a jumbo."""
+    """Append octets to the frame, sometimes up to the length of a jumbo frame."""
     more = rng.randint(1, 64) if rng.randrange(4) else max(0, JUMBO_OCTETS - len(octets) - rng.randrange(8))
     return octets + (bytes(more) if rng.getrandbits(1) else rng.randbytes(more))
 
@@ -112,7 +113,7 @@ _SIGNS = b"()[]{}<>=!&|~\"'\\.,:/-+*#0123456789 \n"
 
 
 def set_word(octets: bytes, rng: random.Random) -> bytes:
-    """Set an aligned word of 32 or 16 bits, in either byte order: lengths, counts, kinds of blocks."""
+    """Set an aligned word of 32 or 16 bits in either byte order, such as a length, count or block type."""
     size, words = (4, _WORDS_32) if rng.getrandbits(1) else (2, _WORDS_16)
     if len(octets) < size:
         return octets
@@ -121,13 +122,13 @@ def set_word(octets: bytes, rng: random.Random) -> bytes:
 
 
 def take_out_words(octets: bytes, rng: random.Random) -> bytes:
-    """Remove aligned words, so that the rest is read at other offsets."""
+    """Remove aligned words, which changes the offset of the following words."""
     at = rng.randrange(len(octets) // 4 + 1) * 4
     return octets[:at] + octets[at + 4 * rng.randint(1, 8) :]
 
 
 def repeat(octets: bytes, rng: random.Random) -> bytes:
-    """Repeat the whole: a second header at a wrong offset."""
+    """Repeat the whole input, which adds a second header at a wrong offset."""
     return octets + octets
 
 
@@ -136,12 +137,12 @@ _CLOCKS = (
     (IF_TSOFFSET, 8, (0, 1, 1 << 32, 1 << 40, 1 << 62, (1 << 63) - 1, 1 << 63, 3 << 62, (1 << 64) - 1)),
     (IF_SPEED, 8, (0, 1, 10**10, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)),
 )
-"""Options of interfaces used in computations: code, octets, boundary values."""
+"""Interface options that are used in calculations: code, length in octets, and boundary values."""
 _MIN_DESCRIPTION = 20
 
 
 def set_clock(octets: bytes, rng: random.Random) -> bytes:
-    """Set a resolution, an offset of times or a speed of an interface in a pcapng capture."""
+    """Set the time resolution, time offset or speed of an interface in a pcapng capture."""
     order: ByteOrder = "big" if octets[8:12] == b"\x1a\x2b\x3c\x4d" else "little"
     described = list(_descriptions(octets, order))
     if not described:
@@ -158,7 +159,7 @@ def set_clock(octets: bytes, rng: random.Random) -> bytes:
 
 
 def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the length of each interface description of a pcapng capture."""
+    """Yield the offset and length of each interface description of a pcapng capture."""
     at = 0
     while at + _MIN_DESCRIPTION <= len(octets):
         kind, total = (int.from_bytes(octets[start : start + 4], order) for start in (at, at + 4))
@@ -170,7 +171,7 @@ def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
 
 
 def put_sign(octets: bytes, rng: random.Random) -> bytes:
-    """Insert signs of the language, now and then very many of one."""
+    """Insert a punctuation character or digit, sometimes with many repetitions."""
     at = rng.randrange(len(octets) + 1)
     sign = bytes((rng.choice(_SIGNS),))
     return octets[:at] + sign * (1 if rng.randrange(8) else rng.randint(2, 2_000)) + octets[at:]
@@ -191,7 +192,7 @@ def double_word(octets: bytes, rng: random.Random) -> bytes:
 
 
 def set_number(octets: bytes, rng: random.Random) -> bytes:
-    """Insert a number of boundary size."""
+    """Insert a boundary value as a decimal number."""
     number = (1 << rng.choice((0, 1, 8, 16, 31, 32, 53, 63, 64, 128))) - rng.randrange(2)
     at = rng.randrange(len(octets) + 1)
     return (
@@ -209,13 +210,16 @@ TAGS: tuple[type[Layer], ...] = tuple(cls for cls in FORMATS if cls.role == "tag
 _DEEPEST = 40
 _JUMBO_OF, _FULL_OCTETS = 2, 1514
 _FULL_OF = 24
-"""One of this number of deep stacks fills the frame, and one of these in `_JUMBO_OF` a jumbo: 2,000 tags."""
+"""Average number of deep tag stacks per stack that fills a frame.
+
+On average, one of `_JUMBO_OF` such frames is a jumbo frame with 2,000 tags.
+"""
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number field for mutation: computed once a format, not once a frame."""
+    """A number field for mutation. The attributes are computed once per format."""
 
     key: str
     bits: int
@@ -223,15 +227,15 @@ class Number:
     minimum: int
     maximum: int
     edges: tuple[int, ...]
-    """Boundary values."""
+    """Boundary values of the field."""
 
 
 NumberAt = tuple[int, Number]
-"""A number in a frame: the index of its layer, and the field."""
+"""A number in a frame: the layer index and the field."""
 
 
 Numbers = Mapping[type[Layer], Sequence[Number]]
-"""Numbers of each format, in wire order."""
+"""Number fields of each format, in wire order."""
 
 
 def _number(field: Field) -> Number:
@@ -249,12 +253,12 @@ def _number(field: Field) -> Number:
 
 
 def _chosen(choose: Callable[[type[Layer], Number], bool]) -> Numbers:
-    """Return the numbers of each format that ``choose`` accepts."""
+    """Return the number fields of each format for which ``choose`` returns true."""
     return {cls: [number for number in numbers if choose(cls, number)] for cls, numbers in NUMBERS.items()}
 
 
 def _counted(cls: type[Layer]) -> set[str]:
-    """Return the keys of length fields: those in the schema, and those that encoding computes."""
+    """Return the keys of length fields, including length fields that the encoder computes."""
     by_schema = {field.count.key for field in cls.layout if field.count is not None}
     return by_schema | {"len", "length", "plen", "ihl", "data_offset"}
 
@@ -267,17 +271,17 @@ _SETTABLE = _chosen(lambda cls, number: number.key != cls.next_key)
 
 
 def set_field(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Set a number of a layer to a boundary value, or any."""
+    """Set a number field of a layer to a boundary value or a random value."""
     return _set_one_of(_numbers(frame, NUMBERS), frame, octets, rng)
 
 
 def set_reserved(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Set reserved bits, or a version."""
+    """Set reserved bits or a version field."""
     return _set_one_of(_numbers(frame, _RESERVED), frame, octets, rng)
 
 
 def lie_about_length(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Set a field that counts octets to a value near the right one, or an extreme."""
+    """Set a length field to a value near the correct length, or to an extreme value."""
     counted = _numbers(frame, _COUNTING)
     if not counted:
         return octets
@@ -289,7 +293,7 @@ def lie_about_length(frame: Frame, octets: bytes, rng: random.Random, others: Se
 
 
 def change_type(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Announce another layer than the following one."""
+    """Change a type field, so that it does not match the next layer."""
     announcing = _numbers(frame, _ANNOUNCING)
     if not announcing:
         return octets
@@ -299,7 +303,10 @@ def change_type(frame: Frame, octets: bytes, rng: random.Random, others: Sequenc
 
 
 def insert_tags(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Insert tags at wrong positions, sometimes dozens of them, now and then until a frame is full."""
+    """Insert tags at a random position.
+
+    Sometimes dozens of tags are inserted.  Rarely, tags are inserted until the frame is full.
+    """
     if not frame.layers:
         return octets
     count = 1 if rng.randrange(4) else rng.randint(2, _DEEPEST)
@@ -313,7 +320,7 @@ def insert_tags(frame: Frame, octets: bytes, rng: random.Random, others: Sequenc
 
 
 def remove_layer(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Leave a layer out, with or without correcting the announcement of the next one."""
+    """Remove a layer. The type field before the next layer is corrected at random."""
     at = rng.randrange(len(frame.layers))
     return _rebuilt([*frame.layers[:at], *frame.layers[at + 1 :]], frame, octets, rng)
 
@@ -335,7 +342,7 @@ def swap_layers(frame: Frame, octets: bytes, rng: random.Random, others: Sequenc
 
 
 def splice(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Join the first layers of one frame to the last ones of another."""
+    """Join the first layers of a frame to the last layers of another frame."""
     if not others:
         return octets
     other = rng.choice(others)
@@ -373,7 +380,7 @@ def _value(number: Number, rng: random.Random) -> int:
 
 
 def _written(frame: Frame, octets: bytes, position: NumberAt, value: int) -> bytes:
-    """Return ``octets`` with a number set to ``value``; unchanged if it is truncated."""
+    """Return ``octets`` with a number field set to ``value``, or unchanged if the field is truncated."""
     index, number = position
     first = 8 * frame.boundaries()[index] + number.bit_offset
     start, stop = first // 8, -(-(first + number.bits) // 8)
@@ -387,13 +394,13 @@ def _written(frame: Frame, octets: bytes, position: NumberAt, value: int) -> byt
 
 
 def _tag(cls: type[Layer], rng: random.Random) -> Layer:
-    """Return a tag with values of which some are boundaries."""
+    """Return a tag with random values, some of which are boundary values."""
     drawn = {number.key: _value(number, rng) for number in _SETTABLE[cls] if rng.getrandbits(1)}
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
 
 
 def _filling(octets_left: int, rng: random.Random) -> list[Layer]:
-    """Return tags that fill ``octets_left``: of one format, VLAN tags, or of all formats."""
+    """Return tags that fill ``octets_left``. The tags have one format, only VLAN formats, or all formats."""
     kinds = rng.choice(((rng.choice(TAGS),), (VLAN, STag), TAGS))
     tags: list[Layer] = []
     while octets_left > 0:
@@ -407,7 +414,7 @@ def _rebuilt(layers: list[Layer], frame: Frame, octets: bytes, rng: random.Rando
 
 
 def _relinked(layers: list[Layer], frame: Frame, octets: bytes) -> bytes:
-    """Return layers as octets, each announcing the next if it can."""
+    """Return the octets of layers whose type fields match the next layer, if possible."""
     linked: list[Layer] = []
     for value, following in zip_longest(layers, layers[1:]):
         ethertype = None if following is None else announcement(type(following), frame.ethertypes)

@@ -1,4 +1,4 @@
-"""The subjects of ``fuzz decode --what``: for each its default corpus, its cases and its checks."""
+"""Subjects of ``fuzz decode --what``, each with a default corpus, cases and checks."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ _TIME_STEP_NS = 1_001
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One kind of octets to mutate, and their checks."""
+    """A type of octets to mutate, with the checks of these octets."""
 
     file: str
-    """The file name of a finding's case."""
+    """File name for the case of a finding."""
     corpus: Callable[[], list[bytes]]
-    """The default corpus."""
+    """Function that returns the default corpus."""
     cases: Callable[[Sequence[bytes], int], CaseSource]
-    """The cases of a corpus and a seed."""
+    """Function that returns the cases of a corpus and a seed."""
     checks: Callable[[], list[BatchCheck]]
     batch_cases: int = BATCH_CASES
-    """The number of cases in a batch, large enough for views of whole batches to be fast."""
+    """Number of cases in a batch, large enough for fast batch processing."""
 
 
 def template_frames() -> list[bytes]:
-    """Return the default frame of each kind of `ecmproto.tools.craft`."""
+    """Return a default frame of each frame type in `ecmproto.tools.craft`."""
     return [encode(build(line)) for line in _LINES]
 
 
@@ -150,4 +150,4 @@ SUBJECTS = {
         checks=lambda: [MessageCheck()],
     ),
 }
-"""The subjects by their word on the command line."""
+"""Subjects by their name on the command line."""

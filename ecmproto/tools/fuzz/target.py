@@ -1,4 +1,4 @@
-"""A resumable campaign against a program that reads captures: failures are reduced, sorted and stored.
+"""A resumable campaign against a program that reads captures.  Failures are reduced, sorted and stored.
 
 >>> feed = Feed(frames=Cases(corpus, seed=7))
 >>> campaign = TargetCampaign(Command(arguments=("tshark", "-Vr", "{}")), feed, Path("campaign"), jobs=2)
@@ -41,41 +41,41 @@ from ecmproto.tools.fuzz.minimisation import Budget, fewest, shortest_beginning,
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The file of one run: frames, or an unchanged capture."""
+    """The file for one run, which contains frames or the octets of a mutated capture."""
 
     items: tuple[bytes, ...]
-    """Frames; of an unchanged capture, its octets."""
+    """Frames, or the octets of the capture file if ``whole`` is true."""
     index: int
-    """The index of the first case."""
+    """Index of the first case."""
     whole: bool = False
-    """Whether it is an unchanged capture."""
+    """Whether the item is a complete capture file."""
 
     @property
     def file(self) -> str:
-        """The file name of a finding with it."""
+        """The file name for a finding of this trial."""
         return "case.capture" if self.whole else "case.pcap"
 
     def part(self, rows: Sequence[int]) -> Trial:
-        """Return some of its items, in their order."""
+        """Return a trial with some of the items, in order."""
         first = rows[0] if rows else 0
         return dataclasses.replace(
             self, items=tuple(self.items[row] for row in rows), index=self.index + first
         )
 
     def changed(self, row: int, octets: bytes) -> Trial:
-        """Return a copy with other octets at one index."""
+        """Return a copy in which ``octets`` replace one item."""
         return dataclasses.replace(self, items=(*self.items[:row], octets, *self.items[row + 1 :]))
 
     def filled(self, octets: bytes) -> Trial:
-        """Return a copy with these octets at every index."""
+        """Return a copy in which ``octets`` replace every item."""
         return dataclasses.replace(self, items=(octets,) * len(self.items))
 
     def repeated(self, times: int) -> Trial:
-        """Return a copy with all items repeated."""
+        """Return a copy in which the sequence of items is repeated."""
         return dataclasses.replace(self, items=self.items * times)
 
     def write(self, path: Path) -> None:
-        """Write the file for a program."""
+        """Write the file for the program."""
         if self.whole:
             path.write_bytes(b"".join(self.items))
         else:
@@ -83,7 +83,10 @@ class Trial:
 
 
 class Feed:
-    """All trials of a seed, frames and captures in turn; ParameterError for neither or different seeds."""
+    """The trials of a seed. If there are frames and captures, the trials alternate between both.
+
+    Raises ParameterError if both are missing or if they have different seeds.
+    """
 
     def __init__(self, *, frames: CaseSource | None = None, captures: CaseSource | None = None) -> None:
         sources = [source for source in (frames, captures) if source is not None]
@@ -97,12 +100,15 @@ class Feed:
         self.corpus: str = "+".join(source.corpus for source in sources)
         """The digest that identifies all corpora."""
         self.unspoilt: tuple[bytes, ...] = () if frames is None else frames.unspoilt
-        """The frames that cases are made from."""
+        """Original frames from which the cases are created."""
         self._frames = frames
         self._captures = captures
 
     def trial(self, *, index: int, number: int, frames: int) -> Trial:
-        """Return trial ``number``, whose first case is ``index``: ``frames`` frames, or one capture."""
+        """Return trial ``number`` with ``frames`` frames or one capture.
+
+        ``index`` is the index of the first case.
+        """
         if self._frames is None or (self._captures is not None and number % 2):
             assert self._captures is not None
             case = next(self._captures.starting_at(index))
@@ -117,11 +123,11 @@ MAX_FRAMES = 8192
 _QUICK_S = 0.5
 _QUICK_OF_LIMIT = 4
 _QUICK_STARTS = 2
-"""The maximum time of a run as a multiple of the program's start time."""
+"""Maximum duration of a run as a multiple of the start time of the program."""
 
 
 class Runs:
-    """Runs a program on one trial after another, ``jobs`` at once; leaving ends running ones."""
+    """Runner of a program, with ``jobs`` concurrent trials. Leaving the context ends all running programs."""
 
     def __init__(self, command: Command, upcoming: Callable[[], Trial], *, jobs: int = 1) -> None:
         self._command = command
@@ -144,8 +150,8 @@ class Runs:
         self._folder.cleanup()
 
     def next(self) -> tuple[Trial, CaseOutcome]:
-        """Return the next trial and its outcome; ParameterError if the program cannot be started."""
-        # one more than run at once, so that a capture is made while programs read others
+        """Return the next trial and its outcome. Raises ParameterError if the program cannot be started."""
+        # one more than the concurrent runs, so that a capture is written while programs read other captures
         while len(self._started) <= self._jobs:
             self._start(self._upcoming())
         trial, ending = self._started.popleft()
@@ -165,10 +171,12 @@ class Runs:
 
 
 class RunFrames:
-    """The number of frames for a run, many since starting a program takes longer than reading a frame.
+    """The number of frames per run.
 
-    It grows so that reading takes most of a run while the run stays quick, and is halved after a failure: the
-    frames after it may not have been read.
+    The number is large because starting a program is slower than reading a frame.
+
+    While runs are quick, the number increases until reading takes most of the run time. After a failure, the
+    number is halved, because the program may not have read the frames after the failure.
     """
 
     def __init__(self, fixed: int | None, limit_s: float) -> None:
@@ -178,10 +186,10 @@ class RunFrames:
         self._start_s = math.inf
 
     def took(self, frames: int, outcome: CaseOutcome) -> None:
-        """Adapt the number to a run of ``frames``."""
+        """Adapt the number after a run of ``frames`` frames."""
         if self._fixed:
             return
-        # processor time: on a busy machine all runs are long
+        # processor time, because all runs are long on a busy system
         self._start_s = min(self._start_s, outcome.processor_s)
         quick_s = min(max(_QUICK_S, _QUICK_STARTS * self._start_s), self._limit_s / _QUICK_OF_LIMIT)
         if outcome.failed:
@@ -193,23 +201,28 @@ class RunFrames:
 
 
 REDUCED_SECONDS = 60.0
-"""The maximum time to reduce a finding: the campaign has to continue."""
+"""Maximum number of seconds to reduce a finding, so that the campaign can continue."""
 _HANG_STARTS = 4
-"""The minimum time of a hang as a multiple of the program's start time."""
+"""Minimum duration of a hang as a multiple of the start time of the program."""
 _MIN_S = 0.1
 
 
 _ADDING_UP = ("memory", "hang")
-"""Kinds of failures that frames may cause together though none of them does alone."""
+"""Kinds of failures that several frames can cause together."""
 _SLACK = 8
-"""One more frame is kept for this number of frames that add up: the cost of each varies from run to run."""
+"""Number of repeated frames per additional frame.
+
+Additional frames are needed because the cost of a frame varies between runs.
+"""
 
 
 class Reduction:
-    """The reduction of a trial: ``command`` runs on ever smaller parts of it, written to ``path``.
+    """The reduction of a trial.
 
-    Frames are left out within ``tries`` and some time, then octets of the rest; no longer than ``left_s``
-    returns.
+    ``command`` runs on smaller and smaller parts of the trial, which are written to ``path``.
+
+    First frames are removed, and then octets of the remaining frames. ``tries`` limits the number of runs.
+    The reduction ends when ``left_s`` returns no remaining time.
     """
 
     def __init__(
@@ -229,12 +242,12 @@ class Reduction:
         self._budget = self._another()
 
     def outcome(self, trial: Trial) -> CaseOutcome:
-        """Return the program's outcome on a trial."""
+        """Return the outcome of the program for a trial."""
         trial.write(self._path)
         return self._command.run(self._path)
 
     def smallest(self, trial: Trial) -> tuple[Trial, CaseOutcome] | None:
-        """Return the smallest failing trial found, and its outcome; None if it does not fail again."""
+        """Return the smallest failing trial and its outcome, or ``None`` if the trial does not fail again."""
         first = self.outcome(trial)
         if first.signature != self._signature:
             return None
@@ -242,7 +255,7 @@ class Reduction:
             return trial, first
         empty = self.outcome(trial.part(()))
         if empty.signature == self._signature:
-            # it fails with any input
+            # the program fails with any input
             return trial.part(()), empty
         if self._signature == "hang" and not empty.failed:
             seconds = min(self._patient.seconds, max(_MIN_S, _HANG_STARTS * empty.processor_s))
@@ -256,7 +269,7 @@ class Reduction:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time is over before the reduction was complete."""
+        """Whether no time remains for the reduction."""
         return self._left_s() <= 0
 
     def _another(self) -> Budget:
@@ -274,7 +287,7 @@ class Reduction:
         if len(rows) == 1 or (self._budget.spend() and fails(last)):
             return trial.part(last)
         if self._signature in _ADDING_UP:
-            # each costs the same as in the run that failed
+            # the limits of the failed run apply, so that each frame has the same cost
             self._command = self._patient
             alike = self._alike(trial, fails)
             if alike:
@@ -282,8 +295,10 @@ class Reduction:
         return trial.part(fewest(rows, fails, self._budget))
 
     def _alike(self, trial: Trial, fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
-        """Return repetitions of one row that costs no less than most, for rows that add up; empty without
-        one.
+        """Return repetitions of one row that cause the same failure, or an empty sequence if no such row is
+        found.
+
+        Rows are searched by halving. A row must cost as much as most rows.
         """
         rows: Sequence[int] = range(len(trial.items))
         total = len(rows)
@@ -318,11 +333,11 @@ _PATIENCE_S = 5.0
 
 
 class TargetCampaign(Campaign):
-    """Runs a program on one trial after another, ``jobs`` at once.
+    """A campaign that runs a program on trials, with ``jobs`` concurrent runs.
 
-    ``frames_per_run`` is the number of frames in a capture; by default, the number that is read quickly.
-    ``folder`` contains the findings and the state; a campaign found there continues.  ParameterError for a
-    folder of another seed or corpus.
+    ``frames_per_run`` is the number of frames in a capture. By default, this number is adapted so that a run
+    is quick. ``folder`` contains findings and state. A campaign in the folder is continued. Raises
+    ParameterError for a folder with another seed or corpus.
     """
 
     def __init__(
@@ -350,10 +365,10 @@ class TargetCampaign(Campaign):
     def run(
         self, going_on: Callable[[Progress], bool], *, left_s: Callable[[], float] = unlimited
     ) -> Iterator[Finding]:
-        """Run while ``going_on`` returns true; yield each defect when it is first found, reduced and saved.
+        """Run while ``going_on`` returns true, and yield each new defect after it was reduced and saved.
 
-        Defects are reduced while ``left_s`` returns a positive time.  Unfinished runs are not counted: the
-        next call begins them again.
+        Defects are reduced while ``left_s`` returns a positive time. Incomplete runs are not counted, and the
+        next call repeats them.
         """
         self._left_s = left_s
         trials = self._trials()
@@ -374,7 +389,7 @@ class TargetCampaign(Campaign):
             number += 1
 
     def _judged(self, trial: Trial, outcome: CaseOutcome) -> Finding | None:
-        """Count a run; return a new finding."""
+        """Add a run to the progress, and return a new finding or ``None``."""
         finding, failed = None, outcome.failed
         if failed and not self._state.seen(outcome.signature):
             finding = self._new_finding(self._command, trial, outcome)
@@ -388,12 +403,15 @@ class TargetCampaign(Campaign):
         return finding
 
     def _is_leak_due(self, trial: Trial) -> bool:
-        """Return whether to look for a leak: after 1, 2, 4, … runs, until one is found."""
+        """Return whether a leak check is due.
+
+        Leak checks are due after 1, 2, 4, … runs, until a leak is found.
+        """
         runs = self.progress.runs + 1
         return not trial.whole and runs & (runs - 1) == 0 and "memory" not in self.findings
 
     def _leak(self, trial: Trial) -> Finding | None:
-        """Return a leak of the frames of a trial, reduced and saved."""
+        """Return a reduced and saved finding if the frames of a trial cause a memory leak."""
         found = leaking(self._command, trial, self._feed.unspoilt)
         if found is None:
             return None
@@ -405,7 +423,7 @@ class TargetCampaign(Campaign):
         return self._new_finding(command, trial, outcome) if outcome.kind == "memory" else None
 
     def _new_finding(self, command: Command, trial: Trial, outcome: CaseOutcome) -> Finding | None:
-        """Reduce a failing trial, and store it; return None if it hung once and never again."""
+        """Reduce and store a failing trial. Return ``None`` for a hang that does not occur again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file
             reduction = Reduction(
@@ -414,7 +432,7 @@ class TargetCampaign(Campaign):
             reduced = reduction.smallest(trial)
         if reduced is None and outcome.kind == "hang":
             return None
-        # an irreproducible failure is stored unreduced
+        # a failure that is not reproducible is stored without reduction
         least, last = reduced or (trial, outcome)
         finding = Finding(frames=least.items, outcome=last, seed=self._feed.seed, index=least.index)
         if reduction.out_of_time:
@@ -423,9 +441,9 @@ class TargetCampaign(Campaign):
         return finding
 
     def _keep(self, command: Command, finding: Finding, file: str) -> None:
-        """Save a finding with a line that reproduces it, under the limit that it exceeded."""
+        """Save a finding with a command line that reproduces it under the exceeded limit."""
         place = self._state.folder.absolute() / "findings" / finding.name
-        # some programs only run in the folder of their call: python -m in the folder of a module
+        # some programs only run in the current folder, such as python -m with a module in the current folder
         here = f"cd {shlex.quote(str(Path.cwd()))} && "
         alone = _limited(command, finding, reproduction(command.arguments, file))
         called = here + _limited(command, finding, reproduction(command.arguments, str(place / file)))
@@ -434,11 +452,11 @@ class TargetCampaign(Campaign):
             if self._shows(command, finding, place):
                 return
         if finding.outcome.kind == "memory":
-            # its addresses exceed that from the start, or it works without them
+            # the program reserves more memory from the start, or handles a failed allocation
             self._state.keep(finding, here + judged_again(command, str(place / file)), name=file)
 
     def _shows(self, command: Command, finding: Finding, folder: Path) -> bool:
-        """Return whether the stored line reproduces a finding."""
+        """Return whether the stored command line reproduces a finding."""
         again = self._shell(f"cd {shlex.quote(str(folder))} && sh reproduce.sh")
         if finding.outcome.kind == "hang":
             return again.status == TIMED_OUT
@@ -447,14 +465,14 @@ class TargetCampaign(Campaign):
         return again.signature == finding.outcome.signature
 
     def _empty_fails(self, command: Command) -> bool:
-        """Return whether an empty capture needs more addresses than the memory limit."""
+        """Return whether the program exceeds the memory limit with an empty capture."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "empty.pcap"
             path.write_bytes(capture_of(()))
             return self._shell(in_memory(reproduction(command.arguments, str(path)), command)).status != 0
 
     def _shell(self, line: str) -> CaseOutcome:
-        """Run a line that has limits of its own."""
+        """Run a shell line that contains its own limits."""
         patient = dataclasses.replace(
             self._command,
             arguments=("sh", "-c", line),
@@ -466,7 +484,7 @@ class TargetCampaign(Campaign):
 
 
 def _limited(command: Command, finding: Finding, line: str) -> str:
-    """Return a line under the limit of ``command`` that a finding exceeded."""
+    """Return a shell line with the limit of ``command`` that a finding exceeded."""
     limit = {"hang": in_time, "memory": in_memory}.get(finding.outcome.kind)
     return line if limit is None else limit(line, command)
 
@@ -474,13 +492,14 @@ def _limited(command: Command, finding: Finding, line: str) -> str:
 _TIMES = 8
 _MIN_GROWTH_OCTETS = 4_000_000
 _RATIO = 2
-"""The minimum ratio of the memory used by mutated and by other frames in a leak."""
+"""Minimum ratio between the memory growth of mutated frames and of original frames in a leak."""
 
 
 def leaking(command: Command, trial: Trial, unspoilt: tuple[bytes, ...]) -> tuple[Command, Trial] | None:
-    """Return ``trial`` with enough repetitions, and a memory limit between it and unchanged frames.
+    """Return a command and a trial that show a memory leak, or ``None`` if there is no leak.
 
-    None without a leak.
+    The trial is repeated. The memory limit of the command is between the memory use of the repeated trial and
+    of original frames.
     """
     patient = dataclasses.replace(command, measured=True)
     few, many = _peaks(patient, trial)
@@ -494,7 +513,10 @@ def leaking(command: Command, trial: Trial, unspoilt: tuple[bytes, ...]) -> tupl
 
 
 def _peaks(command: Command, trial: Trial) -> tuple[int, int]:
-    """Return the peak memory of a run on a trial, and on `_TIMES` repetitions; 0 for both if one fails."""
+    """Return the peak memory of a run on a trial and on `_TIMES` repetitions.
+
+    Both values are 0 if a run fails.
+    """
     peaks = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / trial.file
@@ -508,7 +530,7 @@ def _peaks(command: Command, trial: Trial) -> tuple[int, int]:
 
 
 def _as_much(trial: Trial, unspoilt: tuple[bytes, ...]) -> Trial:
-    """Return a trial of other frames, with no fewer frames and octets."""
+    """Return a trial of original frames with no fewer frames and octets than ``trial``."""
     octets = sum(map(len, trial.items))
     items: list[bytes] = []
     for item in cycle(unspoilt):

@@ -1,1 +1,1 @@
-"""Checks of batches of octets: each compares two views of them and yields the differences."""
+"""Checks of batches of octets. Each check compares two views of the octets and yields the differences."""

@@ -1,4 +1,4 @@
-"""The interface of a check: from a batch of octet strings to the differences between two views of them."""
+"""The interface of a check, which compares two views of a batch of octet strings."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from ecmproto.wire.codec.frame import Frame
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A disagreement of two views, or a violated invariant of one."""
+    """A disagreement between two views, or a violated invariant of a single view."""
 
     what: str
-    """The defect, in constant words."""
+    """Description of the defect, without values that change from case to case."""
     detail: str
-    """Both values."""
+    """The values in both views."""
     row: int = -1
-    """The index of the item in the batch; −1: the batch as a whole."""
+    """Index of the item in the batch; −1 for the whole batch."""
 
 
 class BatchCheck(Protocol):
-    """Compares views of each item of a batch."""
+    """A check that compares two views of each item of a batch."""
 
     @property
     def name(self) -> str:
-        """The name in reports and options."""
+        """The name of the check in reports and options."""
 
     @property
     def every(self) -> int:
-        """It runs on one batch in ``every``."""
+        """The interval in batches between runs of the check."""
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield the differences; an exception is one too."""
+        """Yield the differences. An exception also counts as a difference."""
 
 
 class Items(Sequence[bytes]):
-    """The items of a batch for checks: octet strings, and frames on request.
+    """The octet strings of a batch, with the frames that are decoded on request.
 
-    Decoding raises at the first request, and at each after it: no check continues with a part.
+    If decoding fails, every request for the frames raises the error. Therefore, no check sees incomplete
+    frames.
     """
 
     def __init__(self, octets: Sequence[bytes]) -> None:
@@ -48,7 +49,7 @@ class Items(Sequence[bytes]):
         self._decoded: tuple[Frame, ...] | None = None
 
     def frames(self) -> tuple[Frame, ...]:
-        """Return every item as a frame, decoded laxly."""
+        """Return every item as a frame from the lax decoder."""
         if self._decoded is None:
             self._decoded = tuple(map(codec.decode_lax, self._octets))
         return self._decoded
@@ -67,5 +68,5 @@ class Items(Sequence[bytes]):
 
 
 def frames_of(items: Sequence[bytes]) -> tuple[Frame, ...]:
-    """Return ``items`` as frames, decoded laxly; `Items` have them already."""
+    """Return ``items`` as frames from the lax decoder. `Items` cache the frames."""
     return (items if isinstance(items, Items) else Items(items)).frames()

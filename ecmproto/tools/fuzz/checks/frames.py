@@ -1,9 +1,10 @@
-"""Checks of frames: the one-frame decoder alone, then columns, documents and text compared with it.
+"""Checks of frames: the decoder of single frames, and the columns, documents and text from the same frames.
 
-`SchemaCheck`: `decode_lax` never raises; `decode` raises only `DecodeError`, and only for malformed frames;
-the frame of both encodes to the same octets; its layers, and the fields in them, follow one another without
-gaps. `ColumnCheck`: columns have the decoder's values of every field of every frame.  `DocumentCheck`: JSON
-restores the octets.  `TextCheck`: batches are written like their single frames.
+`SchemaCheck` verifies that `decode_lax` never raises, and that `decode` raises `DecodeError` only for
+malformed frames. It also verifies that decoded frames encode to the same octets, and that layers and fields
+have no gaps. `ColumnCheck` verifies that columns contain the decoded values of every field of every frame.
+`DocumentCheck` verifies that JSON documents restore the octets. `TextCheck` verifies that the text of a batch
+equals the text of its single frames.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ecmproto.wire.formats.base import Layer
 
 
 class SchemaCheck:
-    """Decodes laxly and strictly, encodes, and counts octets."""
+    """Check of lax decoding, strict decoding, encoding, and the bounds of layers."""
 
     name = "schema"
     every = 1
@@ -71,7 +72,7 @@ class SchemaCheck:
 
 
 def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
-    """Yield gaps between layers, and octets that they do not cover."""
+    """Yield gaps between layers, and octets that no layer covers."""
     at = 0
     bounds = frame.boundaries()
     for layer, start in zip(frame.layers, bounds, strict=False):
@@ -86,7 +87,7 @@ def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
-    """Return the octets of a format's fixed fields, and the keys of its variable ones."""
+    """Return the number of octets of the fixed fields of a format, and the keys of its variable fields."""
     bits = 0
     for field in cls.layout:
         assert field.bit_offset == bits, f"a gap before {field.name}"
@@ -95,25 +96,29 @@ def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
 
 
 class FieldRows(NamedTuple):
-    """The values of a field: ``rows`` are their frames, ascending; in a frame, outermost first."""
+    """The values of a field in a batch.
+
+    ``rows`` contains the frame index of each value, in ascending order. The values of a frame start with the
+    outermost layer.
+    """
 
     rows: list[int]
     values: list[Any]
 
 
 NOWHERE = FieldRows([], [])
-"""A field that no frame has."""
+"""The values of a field that no frame has."""
 
 
 class _Gathered(NamedTuple):
-    """All layers of a format in a batch, and the index of each among the layers of all formats."""
+    """All layers of a format in a batch, and the index of each layer among the layers of all formats."""
 
     indices: list[int]
     layers: list[Layer]
 
 
 class FieldValues:
-    """Reads fields of records; SpecError for an unknown name."""
+    """Reader of the named fields of records. Raises SpecError for an unknown name."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names: tuple[str, ...] = tuple(names)
@@ -127,7 +132,7 @@ class FieldValues:
                 (self._inner if field.inner else self._outer).add(field)
 
     def of(self, records: Sequence[Captured]) -> dict[str, FieldRows]:
-        """Return the fields that some frame has."""
+        """Return the values of each field that at least one frame has."""
         found = {name: _field_rows(records, read) for name, read in self._of_record}
         frames = [record.frame for record in records]
         found |= self._outer.of(frames)
@@ -140,7 +145,7 @@ class FieldValues:
 
 
 class _FrameFields:
-    """The fields of frames, or of the frames inside messages."""
+    """Reader of fields of frames, or of fields of the frames inside messages."""
 
     def __init__(self) -> None:
         self._whole: list[tuple[str, FrameReader]] = []
@@ -150,14 +155,14 @@ class _FrameFields:
         return bool(self._whole or self._layered)
 
     def add(self, field: FilterField) -> None:
-        """Read ``field`` too."""
+        """Add ``field`` to the fields to read."""
         if field.origin == "frame":
             self._whole.append((field.name, values_in_frame(field)))
         else:
             self._layered.append(field)
 
     def of(self, frames: Sequence[Frame]) -> dict[str, FieldRows]:
-        """Return every field's values in ``frames``."""
+        """Return the values of every field in ``frames``."""
         found = {name: _field_rows(frames, read) for name, read in self._whole}
         gathered, rows = _gathered(frames)
         for field in self._layered:
@@ -185,7 +190,7 @@ def _field_rows(items: Sequence[Any], read: Callable[[Any], Sequence[Any]]) -> F
 
 
 def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered], list[int]]:
-    """Return the layers of each format, and the frame of each of all layers."""
+    """Return the layers of each format, and the frame index of every layer."""
     gathered: dict[type[Layer], _Gathered] = {}
     rows: list[int] = []
     for row, frame in enumerate(frames):
@@ -201,7 +206,7 @@ def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered],
 
 
 def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple[list[int], list[Any]]:
-    """Return the values of ``field`` in the layers of one source, and their indices."""
+    """Return the values of ``field`` in the layers of one source, and the layer index of each value."""
     if source.part == "whole" and field.kind != "octets":
         return gathered.indices, list(map(attrgetter(source.key), gathered.layers))
     parts = list(map(part_of(source), gathered.layers))
@@ -210,7 +215,7 @@ def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple
 
 
 def _merged(read: Sequence[tuple[list[int], list[Any]]]) -> tuple[list[int], list[Any]]:
-    """Return values of several sources in the order of their indices, then of the sources."""
+    """Return the values of several sources, sorted by layer index and then by source."""
     entries: Iterator[tuple[int, Any]] = chain.from_iterable(
         zip(indices, values, strict=True) for indices, values in read
     )
@@ -223,22 +228,22 @@ def _index(entry: tuple[int, Any]) -> int:
 
 
 NAMES = every_name()
-"""Every field of a frame."""
+"""Names of all fields of a frame."""
 INNER_NAMES = tuple(
     f"encapsulated.{name}"
     for name in NAMES
     if name in ("frame.protocols", "frame.error") or not name.startswith("frame.")
 )
-"""Every field of the frame inside a message."""
+"""Names of all fields of a frame inside a message."""
 ETHERNET_ONLY = (Interface(index=0, linktype=ETHERNET),)
 
 
 def column_differences(
     columns: Columns, values: FieldValues, records: Sequence[Record]
 ) -> Iterator[Difference]:
-    """Yield the fields of frames that differ between ``columns`` of a batch and ``values`` of its records.
+    """Yield the fields that differ between ``columns`` of a batch and ``values`` of its records.
 
-    Every field of ``values`` is compared: a field that no frame has must be in no row of the columns.
+    Every field of ``values`` is compared. A field that no frame has must be empty in the columns too.
     """
     expected = values.of(records)
     for name in values.names:
@@ -251,7 +256,9 @@ def column_differences(
 def _difference(
     name: str, got: dict[int, list[Any]], right: dict[int, list[Any]], records: Sequence[Record]
 ) -> Difference:
-    """Return the first frame that differs; row −1 if rows are merely out of order."""
+    """Return the difference at the first frame with other values, or at row −1 if only the order of rows
+    differs.
+    """
     row = min((row for row in got.keys() | right.keys() if got.get(row) != right.get(row)), default=-1)
     there = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
     return Difference(what=name, detail=f"{got.get(row, [])}, not {right.get(row, [])}, in {there}", row=row)
@@ -265,7 +272,7 @@ def _by_row(listed: FieldRows) -> dict[int, list[Any]]:
 
 
 def _records(items: Sequence[bytes]) -> Iterator[Record]:
-    """Yield the items as the frames of a capture without times."""
+    """Yield the items as frames of a capture in which all times are 0."""
     rows = enumerate(zip(items, frames_of(items), strict=True), 1)
     for number, (octets, frame) in rows:
         yield Record(
@@ -280,7 +287,7 @@ def _records(items: Sequence[bytes]) -> Iterator[Record]:
 
 
 class ColumnCheck:
-    """Extracts every field of a batch at once."""
+    """Check that columns of a batch contain the decoded values of every field."""
 
     name = "columns"
     every = 1
@@ -292,20 +299,20 @@ class ColumnCheck:
         return ColumnCheck, ()
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield the first frame of each field that differs."""
+        """Yield the first frame that differs for each field."""
         batch = Batch.from_frames(items)
         columns = extract(batch, self._values.names, interfaces=ETHERNET_ONLY)
         yield from column_differences(columns, self._values, list(_records(items)))
 
 
 class DocumentCheck:
-    """Goes through JSON, and through every field's span."""
+    """Check that JSON restores the octets of a frame, and that the fields of the frame have no gaps."""
 
     name = "documents"
     every = 16
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield documents with other octets, and fields with gaps between them."""
+        """Yield documents that do not restore the octets, and gaps between fields."""
         for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True)):
             for what, detail in (*self._lost(octets, frame), *_field_gaps(frame)):
                 yield Difference(what=what, detail=detail, row=row)
@@ -335,20 +342,20 @@ FORMS: dict[str, Callable[[], Listing]] = {
 
 
 class TextCheck:
-    """Writes a batch in both ways: each form for one batch in ``every``."""
+    """Check that the text of a batch equals the text of its single frames, in all text formats."""
 
     name = "text"
     every = 64
 
     def __init__(self) -> None:
-        # the same forms for all batches: programs and words of earlier ones are reused
+        # the forms are reused for all batches, to test their caches too
         self._forms = {name: make() for name, make in FORMS.items()}
 
     def __reduce__(self) -> tuple[object, ...]:
         return TextCheck, ()
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield the first frame of each form that differs."""
+        """Yield the first frame that differs in each text format."""
         batch = Batch.from_frames(items)
         for name, form in self._forms.items():
             texts = form.batch(batch, ETHERNET_ONLY)

@@ -1,4 +1,4 @@
-"""The check of headers: kernels, columns and flow tables find the packet in a frame that the codec finds."""
+"""Check that kernels, columns and flow tables find the same headers in a frame as the codec."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from ecmproto.wire.formats.ip import CE, Extension
 _KINDS: dict[type[Layer], int] = {IPv4: IP4, IPv6: IP6, GRH: GLOBAL}
 _PORTS_OCTETS, _TCP_OCTETS = 4, TCP.fixed_octets
 _CUT_OCTETS = (0, 0, 1, 40)
-"""Octets missing from a captured frame, by its last octet modulo 4."""
+"""Number of octets to truncate, by the last octet of the frame modulo 4."""
 _QUEUE_PAIR = "infiniband.bth.destqp"
 
 
 class HeaderCheck:
-    """Compares packets, ECN fields, CNPs, conversations and queue pairs of batches with the codec's.
+    """Check of packets, ECN fields, CNPs, conversations and queue pairs in batches against the codec.
 
-    Some frames of a batch are cut.
+    Some frames of a batch are truncated.
     """
 
     name = "headers"
     every = 1
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield each frame whose headers differ, once a consumer."""
+        """Yield each difference between the codec and a kernel, column or flow table."""
         yield from self.of_captured(
             items, [len(each) + _CUT_OCTETS[each[-1] & 3 if each else 0] for each in items]
         )
 
     def of_captured(self, items: Sequence[bytes], original: Sequence[int]) -> Iterator[Difference]:
-        """Yield the differences of captured frames with ``original`` octets on the wire."""
+        """Yield the differences of captured frames whose lengths on the wire are ``original``."""
         batch = Batch.from_frames(items, original=np.array(original))
         packets = np.empty((len(batch), len(Packet._fields) + 2), np.int64)
         tables, ecn = parse_tables(DEFAULT), tag_layout(ECNField())
@@ -86,7 +86,10 @@ def _find_packets(
     ecn: TagLayout,
     packets: Int64,
 ) -> None:
-    """Fill a row of ``packets`` for each frame: `Packet` from the frame's start, and its ECN field."""
+    """Write the `Packet` and the ECN field of each frame to a row of ``packets``.
+
+    Offsets are relative to the start of the frame.
+    """
     for i in range(len(offset)):
         start = offset[i]
         packet = packet_at(buffer, start, start + captured[i], start + max(original[i], captured[i]), tables)
@@ -102,13 +105,13 @@ def _find_packets(
 
 
 def _compared(frame: Frame, values: list[int], flow: Flow | None) -> Iterator[tuple[str, object, object]]:
-    """Yield the name of each compared value, the value found in the batch, and the codec's."""
+    """Yield each compared value as its name, the value from the batch, and the value from the codec."""
     bth = frame.get(BTH)
     if not _is_comparable(frame):
         return
     packet, right = Packet(*values[: len(Packet._fields)]), codec_packet(frame)
     if right.transport == NOWHERE and packet.stop - packet.transport < _TCP_OCTETS:
-        # the ports of a cut header, which the codec refuses
+        # the ports of a truncated header, which the codec does not decode
         packet = packet._replace(transport=NOWHERE)
     if right.payload == NOWHERE:
         packet = packet._replace(payload=NOWHERE)
@@ -130,14 +133,14 @@ def _compared(frame: Frame, values: list[int], flow: Flow | None) -> Iterator[tu
     elif conversation is None:
         yield "conversation", None, network
     else:
-        # an IPv6 conversation of mapped addresses is one of IPv4
+        # a conversation of IPv4-mapped IPv6 addresses is an IPv4 conversation
         source = network.src if len(conversation.source) == len(network.src) else conversation.source
         got = (conversation.source, conversation.protocol, conversation.queue_pair)
         yield "conversation", got, (source, right.protocol, None if bth is None else bth.qp)
 
 
 def _outermost(frame: Frame) -> Frame:
-    """Return a frame without the layers of those in wrappers."""
+    """Return a frame without the layers of inner frames in wrappers."""
     inner = frame.inner_frames()
     if not inner:
         return frame
@@ -147,7 +150,7 @@ def _outermost(frame: Frame) -> Frame:
 
 
 def codec_packet(frame: Frame) -> Packet:
-    """Return the packet of a decoded frame; ``stop`` is 0."""
+    """Return the packet of a decoded frame. The ``stop`` attribute is 0."""
     index = next((i for i in reversed(range(len(frame.layers))) if type(frame.layers[i]) in NETWORKS), None)
     if index is None:
         return Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, NOWHERE, 0)
@@ -168,7 +171,7 @@ def codec_packet(frame: Frame) -> Packet:
 
 
 def _is_comparable(frame: Frame) -> bool:
-    """Return whether no header up to the transport's is malformed or cut."""
+    """Return whether all headers up to the transport header are complete and well-formed."""
     headers = [layer for layer in frame.layers if isinstance(layer, (*NETWORKS, Extension))]
     if frame.cut and headers and headers[-1] is frame.layers[-1]:
         return False

@@ -1,8 +1,8 @@
-"""The check of feedback: parsing any octets and reacting never raises, and keeps rates in bounds.
+"""Check that feedback from any octets raises no error and keeps rates within limits.
 
-Each mechanism's reaction points receive the frame addressed to them, addressed to another station, and
-truncated by a snap length.  The parsed feedback fits a message; applied, it leaves every limiter between 0
-and the link's rate.
+The reaction points of each mechanism receive a frame that is addressed to the station, a frame that is
+addressed to another station, and a frame that is truncated by a snap length. Parsed feedback must fit into a
+message. After this message is applied, the rate of every limiter must be between 0 and the link rate.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ _CONTEXT = PortContext(
     rate_bps=_LINK_BPS, link_rate_bps=_LINK_BPS, cp_mac=bytes.fromhex("0200000000c1"), stations=1, flows=4
 )
 _CUT_OCTETS = 100
-"""Missing octets of a truncated frame."""
+"""Number of missing octets in a truncated frame."""
 _MAX_PRIORITY = 7
 _TIMES = 8
-"""Number of times that a message is applied, with the reaction point's timers expiring in between."""
+"""Number of times that a message is applied. Timers of the reaction point expire between these times."""
 _START_NS = 1_000
 
 Fields = Mapping[str, int]
 
 
 class MessageCheck:
-    """Sends each item to the reaction points of every mechanism, and applies the feedback that they parse."""
+    """Check of the reaction points of every mechanism, which receive each item and apply the parsed
+    feedback.
+    """
 
     name = "messages"
     every = 1
@@ -50,7 +52,7 @@ class MessageCheck:
         self._machines = [(machine, new_record(machine.refusal_record)) for machine in machines]
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield parsed feedback that fits no message, and rates that it drives out of bounds."""
+        """Yield parsed feedback that does not fit into a message, and rates outside the limits."""
         for row, octets in enumerate(items):
             for machine, discards in self._machines:
                 for what, detail in _wrong(machine, octets, discards):
@@ -80,7 +82,7 @@ def _count(discards: Any) -> int:
 
 
 def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
-    """Yield the fields that do not fit a message of the mechanism."""
+    """Yield the fields that do not fit into a message of the mechanism."""
     if fields.get("kind") not in machine.kinds:
         yield "an unknown message type", str(fields.get("kind"))
         return
@@ -94,7 +96,7 @@ def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
 
 
 def _rates_out_of_bounds(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
-    """Apply a message repeatedly at a reaction point; yield rates out of bounds."""
+    """Apply a message repeatedly to a reaction point, and yield rates outside the limits."""
     senders = machine.senders(_CONTEXT, np.random.default_rng(0))
     (message,) = messages_of([fields], machine.payloads)
     message.sent = 1

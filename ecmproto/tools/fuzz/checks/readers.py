@@ -1,7 +1,8 @@
-"""Checks of the readers of files and text: for any octets, documented errors only and no invented data.
+"""Checks of the readers of captures, filters and specifications with arbitrary octets.
 
-Captures read in small pieces are the same captures; filters select the same frames by columns as one by one;
-specifications raise only errors of specifications, each with a text.
+Readers may raise only documented errors, and may not return invented data. A capture that is read in small
+pieces must have the same contents. A filter must select the same frames by columns and frame by frame. The
+reader of specifications may raise only specification errors, and each error needs a message.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from ecmproto.tools.fuzz.checks.frames import ETHERNET_ONLY
 _PIECE_OCTETS = 1 << 12
 
 _FEW_FRAMES = 2
-"""Number of items in a batch: the effect of one on the next matters."""
+"""Number of frames per batch. Small batches test the effect of a batch on the next batch."""
 _PORT = PortConfig(rate_bps=10**9, buffer_octets=150_000)
 
 Read = tuple[list[tuple[int, int, int, bytes]], str]
-"""Frames with their times, lengths and interfaces, and the error."""
+"""Frames with their times, lengths and interfaces, and the error message of the reader."""
 
 
 class CaptureCheck:
-    """Reads each item as a capture: whole, and in small pieces."""
+    """Check that a capture has the same contents if it is read in large or small pieces."""
 
     name = "captures"
     every = 1
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield frames that are invented or misplaced, and captures that read differently in pieces."""
+        """Yield invented or misplaced frames, and captures that differ if they are read in small pieces."""
         for row, octets in enumerate(items):
             whole, wrong = _read(octets, CHUNK_OCTETS)
             pieces, _ = _read(octets, _PIECE_OCTETS)
@@ -88,7 +89,7 @@ def _misplaced(reader: CaptureReader, octets: int, frames: int) -> Iterator[str]
 
 
 class CaptureUseCheck:
-    """Counts, judges, shows and replays the frames of each item: no capture stops a command."""
+    """Check that no capture causes an unexpected error in statistics, rule checks, dissection or replay."""
 
     name = "uses"
     every = 16
@@ -98,7 +99,7 @@ class CaptureUseCheck:
         self._plan = Plan(machine=machine, port=_PORT, loop=LoopConfig(link_rate_bps=_PORT.rate_bps), seed=0)
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield nothing: a defect is an exception."""
+        """Yield nothing, because a defect is an exception."""
         for octets in items:
             with contextlib.suppress(CaptureError):
                 self._use(octets)
@@ -116,7 +117,7 @@ class CaptureUseCheck:
 
 
 class FilterCheck:
-    """Compiles each item as a display filter, and selects from ``frames`` both ways."""
+    """Check of display filters, which select from ``frames`` by columns and frame by frame."""
 
     name = "filters"
     every = 1
@@ -130,13 +131,13 @@ class FilterCheck:
         return FilterCheck, (self._frames,)
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield the filters that select different frames, or whose error has no text."""
+        """Yield filters that select different frames, and filter errors without a message or position."""
         for row, octets in enumerate(items):
             text = octets.decode("utf-8", errors="surrogateescape")
             try:
                 filter = compile_filter(text)
             except FilterError as error:
-                # a missing end is one character after it
+                # the position of a missing end is one character after the text
                 if not 0 <= error.start <= error.stop <= len(text) + 1 or not str(error):
                     detail = f"{error.start} to {error.stop} of {text!r}"
                     yield Difference(what="an error outside the filter", detail=detail, row=row)
@@ -154,13 +155,13 @@ _MAX_CHUNKS = 4
 
 
 class SpecCheck:
-    """Reads each item as a specification, and builds its first frames."""
+    """Check that reads each item as a specification and builds the first frames."""
 
     name = "specs"
     every = 1
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield errors without a text; others are raised."""
+        """Yield specification errors without a message. Other errors are raised."""
         for row, octets in enumerate(items):
             try:
                 _build(octets)

@@ -1,4 +1,4 @@
-"""The Scapy layers compared with the one-frame decoder: the same octets, layers and values."""
+"""Comparison of the Scapy layers with the decoder of single frames: octets, layers and values."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ _SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
     codec.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
 }
 _I_TAG_FIELDS = 6
-"""The customer addresses and the type after them are Scapy's next layer, the I-TAG's last fields here."""
+"""Number of I-TAG fields before the customer addresses. In Scapy, these addresses belong to the next
+layer.
+"""
 
 
 _DEEPEST = 100
-"""The maximum number of layers compared: Scapy recurses, and stops at some 190 layers."""
+"""Maximum number of compared layers, because Scapy recurses and stops at about 190 layers."""
 
 
 class ScapyCheck:
-    """Dissects and builds each item with Scapy."""
+    """Check that Scapy dissects each item to the same values and builds the same octets."""
 
     name = "scapy"
     every = 16
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield octets that are not restored and, of valid frames, fields that differ."""
+        """Yield octets that Scapy does not restore, and fields of valid frames that differ."""
         for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True)):
             packet = to_scapy(octets, ethertypes=DEFAULT)
             if bytes(packet) != octets:
@@ -51,7 +53,10 @@ class ScapyCheck:
 
 
 def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
-    """Yield the differences of a frame and Scapy's packet in common layers: a name, and both values."""
+    """Yield the differences between a frame and a Scapy packet in common layers.
+
+    Each difference has a name and both values.
+    """
     for depth, value in enumerate(frame.layers):
         if depth > _DEEPEST and type(packet) is Raw:
             return
@@ -72,10 +77,10 @@ def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str
 
 
 def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
-    """Yield the differences of a RoCE packet and Scapy's: the header's fields, the extended headers and the
-    CRC.
+    """Yield the differences between a RoCE frame and a Scapy packet.
 
-    Scapy uses the length of UDP, not of IP, and reads a BTH at any port.
+    The fields of the BTH, the extended headers and the CRC are compared. Scapy uses the UDP length, not the
+    IP length, and reads a BTH at any port.
     """
     index = next((at for at, value in enumerate(frame.layers) if isinstance(value, infiniband.BTH)), None)
     if index is None or not isinstance(frame.layers[-1], infiniband.ICRC):
@@ -106,7 +111,9 @@ def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, 
 
 
 def _as_scapy(value: codec.Layer) -> tuple[dict[str, Any], type[Packet]]:
-    """Return the values that Scapy's layer for ``value`` should have, by Scapy's names, and the layer."""
+    """Return the expected values of the Scapy layer for ``value`` by their Scapy names, and the Scapy layer
+    class.
+    """
     if isinstance(value, codec.Ethernet):
         return _header(value.dst, value.src, value.type)
     names: dict[str, str] = RENAMED
@@ -126,7 +133,7 @@ def _different(packet: Packet, expected: dict[str, Any], layer: str) -> Iterator
     for name, value in expected.items():
         got = packet.getfieldval(name)
         if isinstance(value, bytes):
-            # addresses are text for Scapy, other octets are not
+            # in Scapy, addresses are text and other octets are bytes
             got = mac2str(got) if isinstance(got, str) else bytes(got)
         if got != value:
             yield f"{layer}.{name}", f"{got!r}, not {value!r}"

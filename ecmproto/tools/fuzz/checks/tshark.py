@@ -1,6 +1,6 @@
-"""The check against tshark: addresses, tags, types, MAC Control and LLDP under tshark's field names.
+"""Comparison with tshark: addresses, tags, types, MAC Control and LLDP under the field names of tshark.
 
-Every difference needs a reason in `DELIBERATE`, for which the two read a frame differently on purpose.
+Every difference needs a reason in `DELIBERATE`, which lists deliberate differences between both programs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PLAIN_FIELDS = (
     "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
 )  # fmt: skip
 _OWN = ("lldp.dcbx.cin", "lldp.dcbx.feature.pfc.enable", "lldp.dcbx.feature.app.prio")
-"""Prefixes of DCBX fields that tshark lacks, or uses for something else."""
+"""Prefixes of DCBX fields that do not exist in tshark or have another meaning in tshark."""
 _DCBX = tuple(
     dict.fromkeys(
         each.name
@@ -62,11 +62,11 @@ FIELDS = (
     *("lldp.orgtlv.oui", "lldp.ieee.802_1.subtype", "lldp.ieee.802_3.subtype"),
 )
 MALFORMED = "_ws.malformed"
-"""The field of frames that tshark gives up on."""
+"""The field that tshark adds to malformed frames."""
 _REQUESTED = (*FIELDS, MALFORMED)
 _MAX_LAYERS = 400
-"""The maximum number of layers in a compared frame: tshark gives up at some 500."""
-# What these contain is data for us; tshark looks for Ethernet frames there too.
+"""Maximum number of layers in a compared frame, because tshark stops at about 500 layers."""
+# ecmproto reads the contents of these protocols as data.  tshark also searches them for Ethernet frames.
 STOP_AT = ("llc", "arp")
 
 Fields = dict[str, list[str]]
@@ -74,7 +74,7 @@ Fields = dict[str, list[str]]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """An Ethernet frame, its origin, and its octets on the wire."""
+    """An Ethernet frame, its origin, and its length on the wire in octets."""
 
     where: str
     octets: bytes
@@ -82,7 +82,7 @@ class Sample:
 
 
 def ours(sample: Sample) -> Fields:
-    """Return the codec's fields, under tshark's names and in tshark's notation."""
+    """Return the fields from the codec with the names and the notation of tshark."""
     frame = decode_lax(sample.octets, original_octets=sample.original)
     fields: Fields = {name: [] for name in FIELDS}
     for placed in frame.fields():
@@ -101,10 +101,10 @@ def ours(sample: Sample) -> Fields:
 
 
 def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
-    """Rename S-TAG fields as tshark does.
+    """Rename S-TAG fields to the names in tshark.
 
-    It names the identifiers of two S-TAGs in a row svid and cvid; it names the EtherType after S-TAGs
-    ieee8021ah.etype, and shows none between the two, or between a B-TAG and its I-TAG.
+    For two consecutive S-TAGs, tshark names the VLAN IDs svid and cvid. The EtherType after S-TAGs is
+    ieee8021ah.etype. tshark shows no EtherType between two S-TAGs, or between a B-TAG and an I-TAG.
     """
     for name in ("ieee8021ad.id", "ieee8021ah.etype"):
         fields[name] = []
@@ -127,13 +127,13 @@ def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
 
 
 def theirs(program: str, capture: Path) -> list[Fields]:
-    """Return tshark's fields of each frame, numbers in decimal, with its errors under MALFORMED."""
+    """Return the fields of each frame from tshark, with numbers in decimal and errors under `MALFORMED`."""
     command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
     for protocol in STOP_AT:
         command += ["--disable-protocol", protocol]
     for name in _REQUESTED:
         command += ["-e", name]
-    # in a session of its own: Ctrl-C is for the comparing process; tshark's messages are not needed
+    # in a separate session, because Ctrl-C is for this process; messages from tshark are not needed
     run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
     return [_row(line) for line in run.stdout.splitlines()]
 
@@ -152,7 +152,7 @@ def _number(text: str) -> str:
 
 
 def write_pcap(path: Path, samples: Sequence[Sample]) -> None:
-    """Write a capture without ecmproto's writer, since the codec is compared, not the writer."""
+    """Write a capture without the ecmproto writer, because only the codec is compared."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, ETHERNET))
         for sample in samples:
@@ -160,7 +160,7 @@ def write_pcap(path: Path, samples: Sequence[Sample]) -> None:
 
 
 class FieldComparison(NamedTuple):
-    """A field of a frame in both programs, with the other fields."""
+    """The values of a field in both programs, together with all fields of the frame."""
 
     sample: Sample
     name: str
@@ -169,28 +169,30 @@ class FieldComparison(NamedTuple):
 
     @property
     def ours(self) -> list[str]:
-        """The field's values in ecmproto."""
+        """The values of the field in ecmproto."""
         return self.mine[self.name]
 
     @property
     def theirs(self) -> list[str]:
-        """The field's values in tshark."""
+        """The values of the field in tshark."""
         return self.their[self.name]
 
     @property
     def they_stopped(self) -> bool:
-        """Whether tshark's values are the first of ours."""
+        """Whether the values in tshark are a prefix of the values in ecmproto."""
         return self.ours[: len(self.theirs)] == self.theirs
 
     @property
     def they_went_on(self) -> bool:
-        """Whether ours are the first of tshark's values."""
+        """Whether the values in ecmproto are a proper prefix of the values in tshark."""
         return len(self.ours) < len(self.theirs) and self.theirs[: len(self.ours)] == self.ours
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason for which the two differ in some fields on purpose, and its condition."""
+    """A reason for a deliberate difference in some fields, and the condition under which the reason
+    applies.
+    """
 
     why: str
     fields: tuple[str, ...] = FIELDS
@@ -202,7 +204,7 @@ def _isl(seen: FieldComparison) -> bool:
 
 
 def _type_of_data(sample: Sample) -> int:
-    """Return the EtherType before octets that are data to ecmproto; 0 without one."""
+    """Return the EtherType before undecoded data, or 0 if a frame has no such data."""
     layers = decode_lax(sample.octets, original_octets=sample.original).layers
     if len(layers) < 2 or not isinstance(layers[-1], Data):
         return 0
@@ -230,7 +232,7 @@ _CARRIERS = frozenset((
     0xE555,  # EXEH
     0xF1C1,  # R-TAG
 ))  # fmt: skip
-"""EtherTypes of headers and tags after which tshark finds frames, or fields of frames."""
+"""EtherTypes of headers and tags after which tshark decodes frames or fields of frames."""
 
 
 def _carried(seen: FieldComparison) -> bool:
@@ -269,7 +271,7 @@ def _behind_a_wrong_length(seen: FieldComparison) -> bool:
 
 
 def _wrong_length(frame: Frame) -> bool:
-    """Whether the length of a TLV that has a format is why a frame is malformed."""
+    """Return whether a frame is malformed because of the length of a TLV with a known format."""
     return (
         frame.error is not None
         and frame.error.layer != TLV.prefix
@@ -300,7 +302,7 @@ def _malformed_tlv(seen: FieldComparison) -> bool:
 
 
 def _time_to_live_length(seen: FieldComparison) -> bool:
-    """Return whether tshark agrees once the length of the TTL TLV is set to 2."""
+    """Return whether the difference disappears if the length of the TTL TLV is set to 2."""
     frame = decode_lax(seen.sample.octets)
     for value, start in zip(frame.layers, frame.boundaries(), strict=False):
         if isinstance(value, TLV) and value.type == _TIME_TO_LIVE and value.length > _TIME_OCTETS:
@@ -325,7 +327,9 @@ def _odd_identifier(seen: FieldComparison) -> bool:
 
 
 def _is_odd(tlv: TLV) -> bool:
-    """Return whether a Chassis or Port ID TLV has an unknown subtype, or octets not valid for it."""
+    """Return whether a Chassis or Port ID TLV has an unknown subtype, or octets that the subtype does not
+    allow.
+    """
     subtype = tlv.value[0] if len(tlv.value) > 1 else 0
     wrong_address = subtype == _BY_ADDRESS[tlv.type] and len(tlv.value) != 7
     return (
@@ -465,29 +469,32 @@ DELIBERATE = (
 
 
 def differing(mine: Fields, their: Fields) -> list[str]:
-    """Return the fields that differ."""
+    """Return the names of fields that differ."""
     return [name for name in FIELDS if mine[name] != their[name]]
 
 
 def reasons(sample: Sample, name: str, mine: Fields, their: Fields) -> list[Reason]:
-    """Return the reasons for which a field may differ in a frame."""
+    """Return the reasons that explain a difference in a field of a frame."""
     seen = FieldComparison(sample, name, mine, their)
     return [one for one in DELIBERATE if name in one.fields and one.applies(seen)]
 
 
 def unexplained(sample: Sample, mine: Fields, their: Fields) -> Iterator[tuple[str, str]]:
-    """Yield the fields that differ without a reason, with both values."""
+    """Yield the fields that differ without a reason, with the values in both programs."""
     for name in differing(mine, their):
         if not reasons(sample, name, mine, their):
             yield name, f"we {mine[name]}, tshark {their[name]}; {sample.octets[:64].hex()}"
 
 
 _PRIORITY = re.compile(r"\.(prio|pause_time\.c)\d$")
-"""Fields of priorities: equal defects in them are one finding."""
+"""Suffix of per-priority fields. Equal defects in these fields are one finding."""
 
 
 class TsharkCheck:
-    """Runs tshark on a batch as a capture; MissingDependencyError without tshark."""
+    """Check that compares a batch with the output of tshark.
+
+    Raises MissingDependencyError if tshark is not installed.
+    """
 
     name = "tshark"
     every = 128
@@ -500,11 +507,11 @@ class TsharkCheck:
 
     @staticmethod
     def program() -> str | None:
-        """Return the path of tshark; None if it is not installed."""
+        """Return the path of tshark, or ``None`` if tshark is not installed."""
         return shutil.which("tshark")
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield the first frame of each field that differs without a reason."""
+        """Yield the fields of each frame that differ without a reason."""
         # tshark prints nothing for a frame without octets
         samples = {
             row: Sample(where="", octets=octets, original=len(octets))

@@ -1,7 +1,7 @@
-"""Coverage-guided fuzzing: atheris keeps inputs that reach new lines and mutates them (extra guided).
+"""Coverage-guided fuzzing: atheris stores and mutates inputs that reach new lines (extra ``guided``).
 
-``targets/``      a file each: its invariants in its first lines, then a check and its parts ``corpus/``
-for each target the reduced inputs that reached something, as lines of hex ``harness.py``    the process that
-atheris drives; it stores findings like any campaign ``campaign.py``   starts that process again and again,
-until its time is over
+``targets.py``    the targets with their invariants, checks and mutators
+``corpus/``       the reduced inputs of each target in hexadecimal, one per line
+``harness.py``    the atheris process, which stores findings in the campaign folder
+``campaign.py``   a campaign, which restarts the atheris process until the time is over
 """

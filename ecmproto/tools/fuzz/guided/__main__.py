@@ -1,7 +1,7 @@
 """``python -m ecmproto.tools.fuzz.guided FOLDER``: merge the corpora of campaigns in FOLDER/TARGET.
 
-For each target in FOLDER, the committed corpus becomes the fewest inputs with the coverage of itself and the
-campaign's corpus together.
+For each target in FOLDER, the committed corpus is replaced. The new corpus is the smallest set of inputs with
+the combined coverage of the committed corpus and the corpus of the campaign.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ecmproto.tools.fuzz.guided.targets import (
 
 
 def main(folder: Path) -> None:
-    """Write the committed corpora anew."""
+    """Replace the committed corpora."""
     for name in TARGETS:
         grown = folder / name / "corpus"
         if grown.is_dir():
@@ -34,9 +34,9 @@ def main(folder: Path) -> None:
 
 
 def merged(name: str, inputs: Iterable[bytes]) -> list[bytes]:
-    """Return the fewest of ``inputs`` with the same coverage of a target; it may take minutes.
+    """Return the smallest set of ``inputs`` with the same coverage of a target. This can take minutes.
 
-    MissingDependencyError without atheris.
+    Raises MissingDependencyError if atheris is not installed.
     """
     require_atheris()
     with tempfile.TemporaryDirectory() as place:

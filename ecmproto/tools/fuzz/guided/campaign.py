@@ -1,4 +1,4 @@
-"""A campaign guided by coverage: a process driven by atheris, restarted if it ends too early.
+"""A coverage-guided campaign, which restarts the atheris process if the process ends early.
 
 >>> campaign = GuidedCampaign("columns", Path("campaign"), seed=7)
 >>> for finding in campaign.run(lambda progress: progress.seconds < 600):
@@ -37,17 +37,17 @@ _KEPT_LINES = 60
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Coverage:
-    """The coverage of the guiding code."""
+    """Coverage of the instrumented code."""
 
     first_edges: int = 0
-    """The edges reached by the first inputs."""
+    """Number of edges that the initial inputs reached."""
     edges: int = 0
     inputs: int = 0
-    """The number of inputs kept, each for its own coverage."""
+    """Number of stored inputs. Each stored input adds coverage."""
 
 
 class AtherisLog:
-    """A follower of a process that copies its output into a file."""
+    """Log of an atheris process, which copies the output to a file and extracts statistics."""
 
     def __init__(self, path: Path, coverage: Coverage) -> None:
         self.path = path
@@ -59,11 +59,11 @@ class AtherisLog:
 
     @property
     def last(self) -> str:
-        """The last lines that it printed."""
+        """The last lines of the process output."""
         return "\n".join(self._lines) + "\n"
 
     def read(self, process: subprocess.Popen[bytes]) -> bool:
-        """Read the available output, waiting a little for it; return whether more can come."""
+        """Read the available output after a short wait, and return whether more output can follow."""
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -95,10 +95,13 @@ def require_atheris() -> None:
 
 
 def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start it for the target ``name`` and the campaign in ``folder``, with arguments of libFuzzer's.
+    """Start the harness for the target ``name`` and the campaign in ``folder``.
 
-    Its output, of both streams, is to be read from its ``stdout``.  The folder gets a script that starts it,
-    for users and for atheris, which starts itself again to merge corpora.
+    ``arguments`` are libFuzzer arguments.
+
+    The caller must read the output of the harness from ``stdout``, which includes the standard error output.
+    A script that starts the harness is written to the folder. Users and atheris can run the script. atheris
+    starts the harness again to merge corpora.
     """
     packages = ",".join(find_target(name).instrumented)
     script = (folder / harness.SCRIPT).absolute()
@@ -115,20 +118,23 @@ def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str
 
 
 HANG_SECONDS = 60
-"""The time on an input after which atheris ends the process: an operation that Python cannot interrupt."""
+"""Seconds per input until atheris ends the process. This limit is for operations that Python cannot
+interrupt.
+"""
 MEMORY_MB = 2_000
-"""The memory limit of the whole process."""
+"""Memory limit of the whole process in MB."""
 _LEFT = {"crash": "crash", "timeout": "hang", "oom": "memory"}
-"""Kinds of findings by atheris's names of the inputs that ended it."""
+"""Kind of a finding by the prefix of the artifact file that atheris writes."""
 _WAIT_S = 20.0
 _SEEDS = 1 << 31
-"""The upper bound of atheris's seeds."""
+"""Upper limit of atheris seeds."""
 
 
 class GuidedCampaign(Campaign):
-    """A guided campaign on target ``name``, continued from ``folder`` for the same target and seed.
+    """A coverage-guided campaign for the target ``name``. An earlier campaign in ``folder`` is continued.
 
-    Raises MissingDependencyError without atheris, ParameterError for a folder of another campaign.
+    Raises MissingDependencyError if atheris is not installed. Raises ParameterError for a folder with another
+    target or seed.
     """
 
     def __init__(self, name: str, folder: Path, *, seed: int) -> None:
@@ -142,7 +148,7 @@ class GuidedCampaign(Campaign):
         """Coverage since the campaign was opened."""
 
     def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
-        """Run while ``going_on`` returns true, over at most ``max_cases`` more; yield new findings."""
+        """Run at most ``max_cases`` cases while ``going_on`` returns true, and yield new findings."""
         write_folder(self._corpus, [*committed_inputs(self._name), *self._target.starts()])
         last = None if max_cases is None else self.progress.cases + max_cases
         while going_on(self.progress) and (last is None or self.progress.cases < last):
@@ -158,7 +164,7 @@ class GuidedCampaign(Campaign):
         return self._folder / "left"
 
     def _process(self, going_on: Callable[[Progress], bool], max_cases: int | None) -> Iterator[Finding]:
-        """Run one process to its end; yield new findings meanwhile."""
+        """Run one atheris process until it ends, and yield new findings."""
         before = self.progress.cases
         self.progress.runs += 1
         self._left.mkdir(exist_ok=True)
@@ -180,11 +186,11 @@ class GuidedCampaign(Campaign):
         yield from self._ended(status, process.returncode, stopped=stopped)
 
     def _new(self) -> Iterator[Finding]:
-        """Yield the findings stored by the process since the last call."""
+        """Yield the findings that the process stored since the last call."""
         try:
             findings = findings_in(self._folder / "findings")
         except (OSError, ValueError):
-            return  # one is just being written: it is read the next time
+            return  # a finding is currently being written: it is read at the next call
         new = findings.keys() - self._state.findings.keys()
         self._state.findings = findings
         for signature in new:
@@ -205,7 +211,9 @@ class GuidedCampaign(Campaign):
         return start_harness(self._name, self._folder, seed=self._seed, arguments=arguments)
 
     def _ended(self, status: AtherisLog, code: int, *, stopped: bool) -> Iterator[Finding]:
-        """Store the inputs that ended a process; OutputError for one that ended for another reason."""
+        """Store the inputs that ended a process. Raises OutputError if the process ended for another
+        reason.
+        """
         paths = sorted(self._left.iterdir())
         for path in paths:
             yield from self._store_input(path, status.last, code)
@@ -216,7 +224,10 @@ class GuidedCampaign(Campaign):
             )
 
     def _store_input(self, path: Path, output: str, code: int) -> Iterator[Finding]:
-        """Store an input on which atheris ended, unchanged: reducing it could end this process too."""
+        """Store an input that ended atheris, and yield the finding.
+
+        The input is not reduced, because running the input could end the current process too.
+        """
         kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
         outcome = CaseOutcome(
             kind=kind, signature=f"{self._name}: {kind}", status=code, seconds=0.0, output=output
@@ -231,7 +242,7 @@ class GuidedCampaign(Campaign):
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that may have ended: gracefully first, then at once."""
+    """End a process with an interrupt, and kill the process if it does not exit."""
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_WAIT_S)

@@ -1,8 +1,8 @@
-"""The process that atheris drives: ``harness.py TARGET FOLDER SEED PACKAGES [ARGUMENT]...``.
+"""The atheris process: ``harness.py TARGET FOLDER SEED PACKAGES [ARGUMENT]...``.
 
-It is started by its path: as a module of the package it would import the packages to be instrumented too
-early. Findings of a target are reduced and stored in the folder like any campaign's, and fuzzing continues;
-atheris itself ends the process, and on a crash of it leaves the input in the folder.
+The harness is started as a script by its path. If it were started as a module, Python would import the
+package before instrumentation. Findings of a target are reduced and stored in the folder, and fuzzing
+continues. After a crash or a timeout, atheris ends the process and writes the input to the folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ecmproto.tools.fuzz.guided.targets import GuidedTarget
 
 SCRIPT = "atheris.sh"
-"""The script that starts this process, in the campaign's folder."""
+"""Name of the script in the campaign folder that starts the harness."""
 
 
 def main(argv: list[str]) -> None:
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> None:
         from ecmproto.tools.fuzz.guided.targets import InputTester, find_target
         from ecmproto.tools.fuzz.judgement import Bounds
 
-        # some of it is imported no earlier than needed
+        # load() imports modules that are only imported on demand
         target = find_target(name)
         tester = InputTester(target, Path(folder), seed=int(seed), corpus=name, bounds=Bounds())
         tester.load()
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> None:
 
 
 def _mutator(target: GuidedTarget) -> Callable[[bytes, int, int], bytes]:
-    """Return the mutator that atheris calls: it changes half of the inputs by the target's structure."""
+    """Return a mutator for atheris. Half of its mutations use the structure of the inputs of the target."""
     import atheris
 
     def mutate(octets: bytes, max_octets: int, seed: int) -> bytes:

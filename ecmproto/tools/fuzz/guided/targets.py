@@ -1,8 +1,8 @@
-"""The targets of guided fuzzing, their corpora, and the tester of inputs, which stores findings.
+"""Targets of coverage-guided fuzzing, their corpora, and the tester of inputs, which stores findings.
 
-A target consists of the invariants of some octets, their checks, the packages whose lines guide, and the
-mutation of inputs.  ``corpus/NAME.hex`` has its committed inputs, one per line, the shortest first; an empty
-line is the empty input.
+A target consists of the invariants of some octets, the checks, the instrumented packages, and the mutator of
+inputs. ``corpus/NAME.hex`` contains the committed inputs of a target in hexadecimal, one per line, sorted by
+length. An empty line is the empty input.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ def as_one_item(octets: bytes) -> list[bytes]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GuidedTarget:
-    """One target."""
+    """A target of coverage-guided fuzzing."""
 
     of: str
-    """The kind of octets that its inputs are."""
+    """Description of the inputs."""
     promises: tuple[str, ...]
-    """The invariants of these octets."""
+    """Invariants that every input must satisfy."""
     subject: str
-    """The name of its cases in ``fuzz decode --what``."""
+    """Name of the subject in ``fuzz decode --what``."""
     checks: Callable[[], list[BatchCheck]]
     instrumented: tuple[str, ...]
-    """The packages whose lines guide: the subjects of the checks."""
+    """Packages whose coverage guides the campaign."""
     starts: Callable[[], list[bytes]]
-    """Inputs to start from, besides the committed ones."""
+    """Function that returns initial inputs, in addition to the committed inputs."""
     mutate: Callable[[bytes, random.Random], bytes]
-    """Changes an input by its structure; atheris changes the others."""
+    """Function that mutates an input by its structure. atheris also uses its own mutators."""
     items: Callable[[bytes], list[bytes]] = as_one_item
-    """The batch for an input."""
+    """Function that returns the batch of items for an input."""
     longest_octets: int = 1024
-    """The maximum length of an input."""
+    """Maximum length of an input in octets."""
 
 
 def committed_inputs(name: str) -> list[bytes]:
-    """Return the committed inputs of a target; none for a user's target."""
+    """Return the committed inputs of a target, or an empty list for a target of a user."""
     if "." in name:
         return []
     place = files(__package__) / "corpus" / f"{name}.hex"
@@ -75,13 +75,13 @@ def committed_inputs(name: str) -> list[bytes]:
 
 
 def write_lines(path: Path, inputs: Iterable[bytes]) -> None:
-    """Write inputs as committed, one per line of hex."""
+    """Write inputs to a corpus file in hexadecimal, one per line."""
     ordered = sorted(set(inputs), key=lambda octets: (len(octets), octets))
     path.write_text("".join(octets.hex() + "\n" for octets in ordered), encoding="ascii")
 
 
 def write_folder(folder: Path, inputs: Iterable[bytes]) -> None:
-    """Write each input into a file of its own, named as by atheris."""
+    """Write each input to a separate file with the name that atheris uses."""
     folder.mkdir(parents=True, exist_ok=True)
     for octets in inputs:
         (folder / hashlib.sha1(octets, usedforsecurity=False).hexdigest()).write_bytes(octets)
@@ -93,13 +93,13 @@ def inputs_in_folder(folder: Path) -> list[bytes]:
 
 
 SEPARATOR = b"\xfe\xed\xfe\xed"
-"""The separator of a batch's frames, which survives insertions and removals of octets."""
+"""Separator between the frames of a batch. It survives insertions and removals of octets."""
 MAX_FRAMES = 12
-"""The maximum number of frames in a batch; more are left out."""
+"""Maximum number of frames in a batch. Further frames are ignored."""
 
 
 def frame_mutated(octets: bytes, rng: random.Random) -> bytes:
-    """Return a frame changed once, by its layers or as octets."""
+    """Return a frame after one mutation of its layers or octets."""
     if octets and rng.randrange(4):
         change = rng.choice(LAYER_MUTATORS)
         return change(decode_lax(octets), octets, rng, _template_decodes())
@@ -107,12 +107,15 @@ def frame_mutated(octets: bytes, rng: random.Random) -> bytes:
 
 
 def batch_of(octets: bytes) -> list[bytes]:
-    """Return the batch for an input."""
+    """Return the batch of frames for an input."""
     return octets.split(SEPARATOR)[:MAX_FRAMES]
 
 
 def batch_mutated(octets: bytes, rng: random.Random) -> bytes:
-    """Return a batch with a frame changed, doubled, removed or moved, or with a template inserted."""
+    """Return a batch after one mutation.
+
+    The mutation changes, repeats, removes or moves a frame, or inserts a template frame.
+    """
     frames = batch_of(octets)
     at = rng.randrange(len(frames))
     match rng.randrange(8):
@@ -135,12 +138,12 @@ def _template_decodes() -> tuple[Frame, ...]:
 
 
 def capture_mutated(octets: bytes, rng: random.Random) -> bytes:
-    """Return a capture changed once."""
+    """Return a capture after one mutation."""
     return rng.choice(CAPTURE_MUTATORS)(octets, rng)
 
 
 def text_mutated(octets: bytes, rng: random.Random) -> bytes:
-    """Return a text changed once."""
+    """Return a text after one mutation."""
     return rng.choice(TEXT_MUTATORS)(octets, rng)
 
 
@@ -251,7 +254,9 @@ TARGETS = {
 
 
 def find_target(name: str) -> GuidedTarget:
-    """Return a target by name: one of TARGETS, or ``TARGET`` of a user's module, named with dots."""
+    """Return a target of ``TARGETS`` by name. A name with dots is a user module with a ``TARGET``
+    attribute.
+    """
     if "." not in name:
         return TARGETS[name]
     found: GuidedTarget = importlib.import_module(name).TARGET
@@ -259,17 +264,17 @@ def find_target(name: str) -> GuidedTarget:
 
 
 PLAIN = "NUMBA_DISABLE_JIT=1"
-"""The setting that makes kernels plain Python, whose lines guide."""
+"""Environment setting that disables compilation of kernels, so that their lines are covered."""
 
 
 def line_of(target: GuidedTarget) -> str:
-    """Return the line that reproduces a finding of a target, in its folder."""
+    """Return the command line that reproduces a finding of a target in the folder of the finding."""
     what = "" if target.subject == "frames" else f" --what {target.subject}"
     return f"{PLAIN} ecmproto fuzz decode{what} --as-is -r {SUBJECTS[target.subject].file}"
 
 
 class InputTester:
-    """A tester of one input after another, which stores findings in the campaign of ``folder``."""
+    """Tester of single inputs, which stores findings in the campaign in ``folder``."""
 
     def __init__(self, target: GuidedTarget, folder: Path, *, seed: int, corpus: str, bounds: Bounds) -> None:
         self._target = target
@@ -280,19 +285,21 @@ class InputTester:
         self._tried = 0
 
     def load(self) -> None:
-        """Run the checks once, so that loading and compiling do not count as their time."""
+        """Run the checks once, so that time for imports and compilation does not count towards the time
+        limit.
+        """
         patient = dataclasses.replace(self._bounds, seconds=LOADING_SECONDS)
         items = Items(self._target.items(self._target.starts()[0]))
         for check in self._checks:
             disagreements(check, items, patient)
 
     def one(self, octets: bytes) -> None:
-        """Try an input."""
+        """Check an input."""
         self._tried += 1
         items = Items(self._target.items(octets))
         for check in self._checks:
             for wrong in disagreements(check, items, self._bounds):
-                # an input that was too slow once may have waited for something else
+                # an input that was too slow once may have waited for another process
                 if wrong.kind == "hang" and first_of(check, wrong, items, self._bounds) is None:
                     continue
                 if not self._state.seen(wrong.signature):

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for layers, frames and captures, from a walk over the schemas (extra ``fuzz``).
+"""Hypothesis strategies for layers, frames and captures, generated from the schemas (extra ``fuzz``).
 
 >>> from hypothesis import given
 >>> from ecmproto.tools.fuzz.strategies import frames
@@ -6,10 +6,10 @@
 ... def test_my_switch(frame):
 ...     assert forward(encode(frame))
 
-`layers_of` gives typed values of any format that decode as that format; `cnms`, `cm_tags` and so on are
-abbreviations of it. `message_frames`, `tagged_frames`, `pause_frames`, `pfc_frames`, `roce_frames`,
-`lldp_frames` and `frames` give whole frames, each of which strict decoding reads back as an equal one.
-`truncated` and `mutated` damage them, `captures` puts them into files.
+`layers_of` generates layers of any format, which decode as the same format. `cnms`, `cm_tags` and similar
+functions are shorthands for `layers_of`. `message_frames`, `tagged_frames`, `pause_frames`, `pfc_frames`,
+`roce_frames`, `lldp_frames` and `frames` generate complete frames, which strict decoding restores.
+`truncated` and `mutated` generate damaged frames. `captures` generates capture files.
 
 Boundary values come up often, and everything shrinks toward the defaults of its fields and the fewest layers.
 """

@@ -1,9 +1,10 @@
-"""Strategies of whole frames, each of which strict decoding reads back as an equal one.
+"""Strategies for complete frames. Strict decoding restores every generated frame.
 
-Frames with boundary values come early: a hundred examples show all boundaries.  Such a frame has about every
-field at one end of its range: four of a stack of layers show both ends of each, in changing combinations, and
-two of the four have valid versions and reserved bits, since a receiver may ignore the others.  Hypothesis
-draws nothing twice, so that these frames leave the examples to others.
+Frames with boundary values are generated early, so a hundred examples contain all boundary values. In such a
+frame, almost every field is at the minimum or maximum of its range. Four frames of each layer stack contain
+the minimum and maximum of every field in different combinations. Two of these four frames have valid versions
+and reserved bits, because a receiver may ignore other values. Hypothesis generates no frame twice, so later
+examples are ordinary frames.
 """
 
 from __future__ import annotations
@@ -77,9 +78,9 @@ from ecmproto.wire.formats.wrapper import inner_frames
 
 
 def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int = 0) -> Frame:
-    """Return the whole frame of these layers: types, lengths and checksums computed, padded, with its FCS.
+    """Return the complete frame of some layers, with computed types, lengths and checksums, padding and FCS.
 
-    A last layer of unbounded length includes the padding, as in a decoder.
+    If the length of the last layer is not limited, the last layer includes the padding, as in a decoder.
     """
     last = layers[-1]
     takes_all = _takes_all(layers)
@@ -96,7 +97,7 @@ def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int =
 
 
 def _takes_all(layers: Sequence[Layer]) -> bool:
-    """Return whether the last layer is unbounded: no length counts it, outside it or inside."""
+    """Return whether no length field limits the last layer."""
     last = layers[-1]
     count = last.layout[-1].count
     if count is None or count.key or (count.when and getattr(last, count.when[0]) not in count.when[1]):
@@ -112,14 +113,14 @@ def _takes_all(layers: Sequence[Layer]) -> bool:
 
 _ROWS = 4
 _ORDINARY = 3
-"""The number of choices, besides frames of boundary values, that give an ordinary frame."""
+"""Number of choices for an ordinary frame per choice of a frame with varied fields."""
 _CHECKED = ("version", "reserved")
-"""Fields whose values may make a receiver ignore a frame."""
+"""Suffixes of fields whose values can cause a receiver to ignore a frame."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _SettableField:
-    """A field of a stack, and its maximum distance from its default."""
+    """A field of a layer stack, and the minimum and maximum distance from its default value."""
 
     layer: int
     field: Field
@@ -127,7 +128,10 @@ class _SettableField:
     high: int
 
     def put(self, layers: list[Layer], distance: int) -> None:
-        """Set the field to a distance from its default; octets by exclusive or."""
+        """Set the field to a distance from its default value.
+
+        Octets are combined with the distance by exclusive or.
+        """
         layer, key = layers[self.layer], self.field.key
         default = getattr(layer, key)
         if isinstance(default, bytes):
@@ -141,7 +145,7 @@ class _SettableField:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Stack:
-    """Layers with values for fields without a valid default, and the fields that may vary."""
+    """Layers with valid values, and the fields that can vary."""
 
     layers: tuple[Layer, ...]
     fields: tuple[_SettableField, ...]
@@ -156,12 +160,12 @@ class _Stack:
 def edges_first(
     stacks: Sequence[Sequence[Layer]], ordinary: SearchStrategy[Frame], fcs_octets: int
 ) -> SearchStrategy[Frame]:
-    """Return ``ordinary`` frames, mixed with frames of each stack with its fields at their boundaries."""
+    """Return ``ordinary`` frames, mixed with frames of each layer stack that have boundary values."""
     return _with_edges([_stack(layers) for layers in stacks], ordinary, fcs_octets)
 
 
 def _stack(layers: Sequence[Layer]) -> _Stack:
-    """Return a stack with those fields whose boundaries are valid by themselves."""
+    """Return a layer stack with the fields whose minimum and maximum are valid."""
     fields = tuple(place for place in _settable_fields(layers) if _either_end(layers, place))
     return _Stack(layers=tuple(layers), fields=fields)
 
@@ -193,10 +197,12 @@ def _either_end(layers: Sequence[Layer], field: _SettableField) -> bool:
 
 
 def _row(stack: _Stack, number: int) -> list[int]:
-    """Return the distance of each field from its default in the frame ``number`` of a stack."""
+    """Return the distance of each field from its default value in boundary frame ``number`` of a layer
+    stack.
+    """
     ends = []
     for index, field in enumerate(stack.fields):
-        # from the third on in other combinations: neighbours with different ends have the same one
+        # rows 2 and 3 have other combinations: fields with different ends in rows 0 and 1 have equal ends
         high = (index >> (number >> 1)) + number & 1
         if field.field.key.rstrip("0123456789").endswith(_CHECKED):
             ends.append(field.high if number >= 2 else 0)
@@ -209,8 +215,8 @@ def _row(stack: _Stack, number: int) -> list[int]:
 def _with_edges(
     draw: DrawFn, stacks: Sequence[_Stack], ordinary: SearchStrategy[Frame], fcs_octets: int
 ) -> Frame:
-    # one choice for all, so that each frame of boundary values is one example; of another kind than the draws
-    # of values, since Hypothesis tries the values of one draw in others of its kind
+    # one choice for all, so that each frame of boundary values is one example; sampled_from, because
+    # Hypothesis tries the value of a draw in other draws of the same type, and field values are integers
     choice = draw(st.sampled_from(range(len(stacks) * _ROWS + 1)))
     if not choice:
         if draw(st.integers(0, _ORDINARY)):
@@ -218,7 +224,7 @@ def _with_edges(
         stack = stacks[draw(st.integers(0, len(stacks) - 1))]
         distances = [draw(st.integers(place.low, place.high)) for place in stack.fields]
     else:
-        # drawn too, from one value each: with 0 for the first choice this is the same frame, and shrinks
+        # each value is drawn from one value, so that the frame can shrink with 0 as the first choice
         which, number = divmod(choice - 1, _ROWS)
         draw(st.integers(0, 0))
         stack = stacks[draw(st.integers(which, which))]
@@ -228,7 +234,7 @@ def _with_edges(
 
 
 def _valid(layers: list[Layer], fcs_octets: int) -> Frame | None:
-    """Return the frame of these layers if decoding restores it, else None."""
+    """Return the frame of some layers if decoding restores the frame, or else ``None``."""
     try:
         frame = frame_of(layers, fcs_octets=fcs_octets)
         return frame if decode(encode(frame), fcs_octets=fcs_octets) == frame else None
@@ -237,9 +243,9 @@ def _valid(layers: list[Layer], fcs_octets: int) -> Frame | None:
 
 
 def tagged_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return data frames: any stack of tags around any payload, padded, some with a trailer.
+    """Return padded data frames with any tags and any payload, some with a trailer.
 
-    Each tag's minimum and maximum values come early, around a payload of one octet.
+    The minimum and maximum values of each tag are generated early, with a payload of one octet.
     """
     return edges_first(_TAGGED, _tagged_frames(fcs_octets), fcs_octets)
 
@@ -256,7 +262,7 @@ def _tagged_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     ethertype, payload = draw(payload_layers())
     outer: list[Layer] = [Ethernet(dst=draw(addresses()), src=draw(addresses())), *tags]
     outer[-1] = outer[-1].replace(**{outer[-1].next_key: ethertype})
-    if not payload and ethertype > MAX_LENGTH:  # its padding would look like a payload
+    if not payload and ethertype > MAX_LENGTH:  # otherwise padding would look like a payload
         payload = [Data(data=bytes(1))]
     layers = _with_old_s_tag([*outer, *payload]) if draw(st.booleans()) else [*outer, *payload]
     trailer = draw(st.just(b"") | st.binary(max_size=8))
@@ -264,7 +270,7 @@ def _tagged_frames(draw: DrawFn, fcs_octets: int) -> Frame:
 
 
 def _with_old_s_tag(layers: list[Layer]) -> list[Layer]:
-    """Return the layers with the first C-TAG announced by 0x9100."""
+    """Return layers in which the EtherType of the first C-TAG is 0x9100."""
     for index, value in enumerate(layers[:-1]):
         if isinstance(layers[index + 1], VLAN):
             changed = value.replace(**{value.next_key: DEFAULT.old_s_tag})
@@ -273,9 +279,9 @@ def _with_old_s_tag(layers: list[Layer]) -> list[Layer]:
 
 
 def message_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return frames of every message after VLAN tags and a CN-TAG, padded.
+    """Return padded frames with any message after VLAN tags and a CN-TAG.
 
-    Each field's minimum and maximum values come early, in messages with tags and without.
+    The minimum and maximum values of each field are generated early, in messages with and without tags.
     """
     return edges_first(_MESSAGES, _message_frames(fcs_octets), fcs_octets)
 
@@ -301,7 +307,7 @@ def _message_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     return frame_of([header, *tags, *under, message], fcs_octets=fcs_octets)
 
 
-# an opcode in 128 or fewer has some headers, as AtomicETH: assigned ones come up more often
+# some headers, such as AtomicETH, occur in few opcodes: assigned opcodes are drawn more often
 _ROCE_OPCODES = (st.sampled_from(sorted(OPCODES)) | st.integers(0, 0xFF)).filter(
     lambda each: each != CNP_OPCODE
 )
@@ -309,7 +315,7 @@ _ROCE_OPCODES = (st.sampled_from(sorted(OPCODES)) | st.integers(0, 0xFF)).filter
 
 @st.composite
 def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return RoCE packets of any opcode over IPv4, IPv6 or a GRH, including CNPs, with the right CRC."""
+    """Return RoCE packets of any opcode over IPv4, IPv6 or a GRH, including CNPs, with a valid CRC."""
     bth: BTH = draw(layers_of(CNP) | layers_of(BTH, opcode=_ROCE_OPCODES))
     if not (bth.opcode or bth.p_key):
         bth = bth.replace(p_key=DEFAULT_P_KEY)
@@ -324,12 +330,15 @@ def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 
 
 def pause_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return PAUSE frames (wire-formats 8), their minimum and maximum values early."""
+    """Return PAUSE frames (wire-formats 8). The minimum and maximum values are generated early."""
     return _flow_control_frames(Pause, fcs_octets)
 
 
 def pfc_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return priority-based flow control frames (wire-formats 8), their minimum and maximum values early."""
+    """Return priority-based flow control frames (wire-formats 8).
+
+    The minimum and maximum values are generated early.
+    """
     return _flow_control_frames(PFC, fcs_octets)
 
 
@@ -346,7 +355,7 @@ def _any_flow_control(draw: DrawFn, cls: type[Layer], fcs_octets: int) -> Frame:
 
 @st.composite
 def lldp_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return LLDP frames: any TLVs, including Congestion Notification and DCBX ones, and the End TLV."""
+    """Return LLDP frames with any TLVs, including Congestion Notification and DCBX TLVs, and the End TLV."""
     header = Ethernet(dst=lldp.DESTINATION, src=draw(addresses()))
     return frame_of([header, *draw(_tlvs()), TLV()], fcs_octets=fcs_octets)
 
@@ -373,7 +382,7 @@ def _joined(groups: list[list[Layer]]) -> list[Layer]:
 
 
 def _holding(cls: type[Layer]) -> SearchStrategy[list[Layer]]:
-    """Return TLVs of a format with the layers inside; their lengths are computed with the frame."""
+    """Return TLVs of a format with inner layers. The lengths of the TLVs are computed with the frame."""
     short = {"value": st.binary(max_size=MAX_DRAWN_OCTETS)}
     inside = [
         _holding(each) if each.holds else layers_of(each, **(short if each is CEETLV else {})).map(_alone)
@@ -393,7 +402,7 @@ def _unknown_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 
 @functools.cache
 def _wrapper_stacks() -> SearchStrategy[list[Layer]]:
-    """Return the headers from IP or EtherType to the last of a wrapper around an Ethernet frame."""
+    """Return the headers of a wrapper, from IP or MPLS to the last header before the inner Ethernet frame."""
     classes: tuple[type[Layer], ...] = (GREKey, GREChecksum, GRESequence, Platform, ControlWord)
     parts = {cls: layers_of(cls) for cls in classes}
     numbered = [GRE(flags=SEQUENCE << GRE.sequence_shift), GRESequence()]
@@ -428,7 +437,7 @@ def _wrapper_stacks() -> SearchStrategy[list[Layer]]:
 
 @st.composite
 def wrapped_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return frames in one to three wrappers of mirrors and tunnels."""
+    """Return frames in one to three mirror or tunnel wrappers."""
     layers = list(draw(_tagged_frames(0) | _message_frames(0) | _any_flow_control(PFC, 0)).layers)
     for around in draw(st.lists(_wrapper_stacks(), min_size=1, max_size=3)):
         layers = [Ethernet(dst=draw(addresses()), src=draw(addresses())), *around, *layers]
@@ -436,8 +445,10 @@ def wrapped_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 
 
 def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return any whole valid frame, followed by ``fcs_octets`` of the right frame check sequence."""
-    # the strategy with most formats comes twice as often
+    """Return any complete valid frame, followed by ``fcs_octets`` octets of the valid frame check
+    sequence.
+    """
+    # the strategies with most formats are listed twice
     return st.one_of(
         _tagged_frames(fcs_octets),
         _tagged_frames(fcs_octets),

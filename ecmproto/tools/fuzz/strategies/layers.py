@@ -1,6 +1,7 @@
-"""Strategies of single fields and of every format, from a walk over its schema.
+"""Strategies for single fields and for every format, generated from the schema of the format.
 
-Defaults come first, boundaries often.  `layers_of` accepts any format; the functions below are abbreviations.
+Default values are generated first, and boundary values often. `layers_of` accepts any format. The functions
+after `layers_of` are shorthands.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ecmproto.wire.formats.schema import Count, Field
 
 
 def values_of(field: Field) -> SearchStrategy[Any]:
-    """Return values of one fixed field: its default, its boundaries, any value of its width."""
+    """Return values of a field of fixed width: the default value, boundary values, and any other value."""
     assert field.bits is not None, f"{field.name} is counted by another field"
     if field.is_number:
         simplest = st.just(field.meta.default)
@@ -51,7 +52,9 @@ def values_of(field: Field) -> SearchStrategy[Any]:
 
 
 def _boundaries(field: Field) -> list[int]:
-    """Return the ends of the range, their neighbours, zero's neighbours, and each single bit."""
+    """Return boundary values: the minimum and maximum, values next to the minimum, maximum and zero, and
+    single bits.
+    """
     assert field.bits is not None
     near = {field.minimum, field.minimum + 1, field.maximum - 1, field.maximum, -1, 0, 1}
     bits = {1 << bit for bit in range(field.bits)}
@@ -61,11 +64,11 @@ def _boundaries(field: Field) -> list[int]:
 
 
 SELECTING = ("protocol", "type", "opcode")
-"""Keys of the fields that select a format of an EtherType, or a message of a format."""
+"""Keys of fields that select a format of an EtherType, or a message of a format."""
 
 
 def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
-    """Return the values that distinguish a format from others of its EtherType."""
+    """Return field values that distinguish a format from other formats with the same EtherType."""
     if issubclass(cls, Word):
         return st.sampled_from(
             [dict(zip(("protocol", "type"), pair, strict=True)) for pair in selectors(cls)]
@@ -97,7 +100,10 @@ ARPS: tuple[type[Layer], ...] = (ARP, EthernetARP, IPv4ARP, OtherARP)
 
 
 def selectors(cls: type[Word]) -> list[tuple[int, int]]:
-    """Return each (protocol, type) of this format; of an unknown one, each that is unassigned."""
+    """Return each (protocol, type) of a format.
+
+    For an unknown format, return each unassigned (protocol, type).
+    """
     pairs = [(protocol, type) for protocol in range(8) for type in range(16)]
     if cls.selected_by:
         return [pair for pair in pairs if selector(*pair) in cls.selected_by]
@@ -106,13 +112,13 @@ def selectors(cls: type[Word]) -> list[tuple[int, int]]:
 
 
 def _possible_cpids(cls: type[Layer]) -> SearchStrategy[int]:
-    """Return any valid CPIDs: neither zero nor of a group address."""
+    """Return any valid CPIDs, which are not zero and have no group address."""
     field = next(field for field in cls.layout if field.key == "cpid")
     return values_of(field).map(possible_cpid)
 
 
 def possible_cpid(number: int) -> int:
-    """Return the valid CPID nearest to ``number``."""
+    """Return a valid CPID that is similar to ``number``."""
     return number & ~_GROUP_BIT or 1
 
 
@@ -137,21 +143,21 @@ def _insisted(cls: type[Layer]) -> dict[str, SearchStrategy[Any]]:
 
 
 INSISTED = {cls: _insisted(cls) for cls in FORMATS}
-"""Required values of formats."""
+"""Strategies for fields with restricted values, by format."""
 
 
 T = TypeVar("T", bound=Layer)
 
 MAX_DRAWN_OCTETS = 96
-"""The default maximum length of a payload: long enough for every minimum and limit."""
+"""Default maximum length of a payload in octets, which is larger than all minimum lengths and limits."""
 
 
 def layers_of(cls: type[T], **overrides: Any) -> SearchStrategy[T]:
-    """Return values of a format that decode as that format.
+    """Return layers of a format that decode as the same format.
 
-    Fields that select formats (protocol and type, opcode, version of IP) have this format's values, and
-    length fields fit the octets they count.  ``overrides`` replaces fields by a value or a strategy, also out
-    of range.
+    Fields that select formats (protocol and type, opcode, IP version) have the values of the format. Length
+    fields match the octets that they count. ``overrides`` replaces the strategies of fields by a value or a
+    strategy, which can also be out of range.
     """
     if not overrides:
         return _any_of(cls)  # type: ignore[arg-type, return-value]  # mypy denies that type[T] is hashable
@@ -165,7 +171,7 @@ def layers_of(cls: type[T], **overrides: Any) -> SearchStrategy[T]:
 @functools.cache
 def _any_of(cls: type[Layer]) -> SearchStrategy[Layer]:
     values = _layer(cls, {})
-    # by chance, an organization's TLV could be one that has a format of its own
+    # a random OUI and subtype could be an organization TLV with a specific format
     return values.filter(is_tlv_of_its_format) if issubclass(cls, TLV | OtherOrganizationTLV) else values
 
 
@@ -175,12 +181,17 @@ def _strategy(value: object) -> SearchStrategy[Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """The strategies of a format, made once, since making them costs more than drawing from them."""
+    """The strategies of a format.
+
+    A plan is created once, because creating strategies is slower than drawing values.
+    """
 
     selection: SearchStrategy[dict[str, Any]]
     fields: dict[str, SearchStrategy[Any]]
     counted_by_selection: tuple[Field, ...]
-    """Variable fields, if there are several, whose lengths are among the selecting values."""
+    """Variable fields whose lengths are among the selecting values, if a format has several variable
+    fields.
+    """
     tail: Field | None
     counted: SearchStrategy[bytes] | None
 
@@ -196,7 +207,7 @@ def _plan(cls: type[Layer]) -> _Plan:
         selection=selection(cls),
         fields=plain | INSISTED.get(cls, {}),
         tail=tail,
-        # a field with a fixed number of octets has no meaning in its declaring one
+        # a scale of 0 means a fixed length, from which the length field cannot be computed
         counted=_counted_octets(cls, count) if count and count.key and count.scale else None,
     )
 
@@ -208,7 +219,7 @@ def _layer(draw: DrawFn, cls: type[T], given: dict[str, SearchStrategy[Any]]) ->
     values: dict[str, Any] = {key: value for key, value in selected.items() if key not in given}
     count = plan.tail.count if plan.tail else None
     if plan.tail and plan.counted is not None and count and count.key not in given | values:
-        # the counted octets first, so that they and not their length are what shrinks
+        # the counted octets are drawn first, so that Hypothesis shrinks the octets, not their length
         values[plan.tail.key] = octets = draw(given.get(plan.tail.key, plan.counted))
         values[count.key] = (len(octets) + count.minus) // count.scale
     for key, strategy in plan.fields.items():
@@ -241,7 +252,10 @@ def _counted_octets(cls: type[Layer], count: Count) -> SearchStrategy[bytes]:
 
 
 def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStrategy[bytes]:
-    """Return the octets of a last field: the number in its length field, or any number."""
+    """Return the octets of a variable field.
+
+    The length field determines their number, if there is a length field.
+    """
     if count.when is not None and values[count.when[0]] not in count.when[1]:
         return st.just(b"")
     if count.key:
@@ -251,7 +265,7 @@ def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStr
 
 
 def is_tlv_of_its_format(tlv: Layer) -> bool:
-    """Return whether a TLV is by its octets of its format, and not of one for its OUI and subtype."""
+    """Return whether the encoded TLV decodes as the same format, not as the format of its OUI and subtype."""
     octets, formats = tlv.build(), dispatch()
     return formats.announced(formats.ethertypes.lldp, octets, 0, len(octets))[0] is type(tlv)
 
@@ -267,17 +281,17 @@ def cnms(**overrides: Any) -> SearchStrategy[CNM]:
 
 
 def ecm_frames(**overrides: Any) -> SearchStrategy[ECM]:
-    """Return the layer of ECM frames, with at least 24 octets of the sampled frame (wire-formats 4)."""
+    """Return ECM layers with at least 24 octets of the sampled frame (wire-formats 4)."""
     return layers_of(ECM, **overrides)
 
 
 def cm_tags(**overrides: Any) -> SearchStrategy[CMTag]:
-    """Return CM-Tags of ECM and of E²CM (wire-formats 4)."""
+    """Return CM-Tags of ECM and E²CM (wire-formats 4)."""
     return layers_of(CMTag, **overrides)
 
 
 def bcn_messages(**overrides: Any) -> SearchStrategy[BCN]:
-    """Return BCN messages, normal and STOP (wire-formats 5)."""
+    """Return normal and STOP messages of BCN (wire-formats 5)."""
     return layers_of(BCN, **overrides)
 
 
@@ -287,34 +301,34 @@ def rrt_tags(**overrides: Any) -> SearchStrategy[RRTTag]:
 
 
 def e2cm_probes(**overrides: Any) -> SearchStrategy[E2CM]:
-    """Return E²CM probes, forward and reverse, with neither feedback nor payload (wire-formats 6)."""
+    """Return forward and reverse E²CM probes without feedback or payload (wire-formats 6)."""
     probe = {"type": st.sampled_from((PROBE_FWD, PROBE_REV)), "q_off": 0, "q_delta": 0, "payload": b""}
     return layers_of(E2CM, **(probe | overrides))
 
 
 def e2cm_messages(**overrides: Any) -> SearchStrategy[E2CM]:
-    """Return messages of E²CM's congestion points: BCN, BCN_MAX, BCN_ZERO (wire-formats 6)."""
+    """Return messages from E²CM congestion points: BCN, BCN_MAX, BCN_ZERO (wire-formats 6)."""
     return layers_of(E2CM, **({"type": st.sampled_from(BCN_TYPES)} | overrides))
 
 
 def rd_tags(**overrides: Any) -> SearchStrategy[RDTag]:
-    """Return FECN's rate-discovery tags (wire-formats 7)."""
+    """Return rate-discovery tags of FECN (wire-formats 7)."""
     return layers_of(RDTag, **overrides)
 
 
 def fecn_returns(**overrides: Any) -> SearchStrategy[FECNReturn]:
-    """Return the layer of FECN's returning frames (wire-formats 7)."""
+    """Return layers of returning FECN frames (wire-formats 7)."""
     return layers_of(FECNReturn, **overrides)
 
 
 def dbp_reports(**overrides: Any) -> SearchStrategy[DBPRateReport]:
-    """Return the layer of DBP rate reports (wire-formats 7)."""
+    """Return layers of DBP rate reports (wire-formats 7)."""
     return layers_of(DBPRateReport, **overrides)
 
 
 @functools.cache
 def messages() -> SearchStrategy[Layer]:
-    """Return the layer of any message: of each mechanism, or an unassigned one."""
+    """Return layers of any message, including messages with an unassigned type."""
     return st.one_of(
         cnms(), ecm_frames(), bcn_messages(), e2cm_messages(), e2cm_probes(), fecn_returns(), dbp_reports(),
         layers_of(HPCCAck), layers_of(UnknownMessage),

@@ -1,4 +1,4 @@
-"""Strategies of octets: frames complete, truncated or mutated, any octets, and capture files."""
+"""Strategies for octets: complete, truncated or mutated frames, arbitrary octets, and capture files."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ecmproto.wire.codec.frame import Frame, encode
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 
 Source: TypeAlias = SearchStrategy[Frame] | SearchStrategy[bytes]
-"""A strategy of frames, or of octets in place of them."""
+"""A strategy for frames or for the octets of frames."""
 
 
 def octets_of(source: Source | None = None) -> SearchStrategy[bytes]:
-    """Return the octets of frames from ``source``, of any valid frame by default."""
+    """Return the octets of frames from ``source``. The default is any valid frame."""
     given: SearchStrategy[Any] = frames() if source is None else source
     return given.map(lambda value: encode(value) if isinstance(value, Frame) else bytes(value))
 
 
 @st.composite
 def truncated(draw: DrawFn, source: Source | None = None) -> tuple[bytes, int]:
-    """Return ``(octets, original_octets)`` of frames truncated by a snap length."""
+    """Return ``(octets, original_octets)`` of frames that are truncated by a snap length."""
     octets = draw(octets_of(source))
     kept = draw(st.integers(0, len(octets)))
     return octets[:kept], len(octets)
@@ -40,7 +40,9 @@ def truncated(draw: DrawFn, source: Source | None = None) -> tuple[bytes, int]:
 
 @st.composite
 def mutated(draw: DrawFn, source: Source | None = None) -> bytes:
-    """Return frames with one to four mutations: bits flipped, octets set, inserted, removed, doubled."""
+    """Return frames with one to four mutations: flipped bits, and set, inserted, removed or repeated
+    octets.
+    """
     octets = draw(octets_of(source))
     for _ in range(draw(st.integers(1, 4))):
         octets = draw(_spoilt(octets))
@@ -68,7 +70,7 @@ def _spoilt(draw: DrawFn, octets: bytes) -> bytes:
 
 
 def arbitrary_octets(*, max_size: int = 160) -> SearchStrategy[bytes]:
-    """Return octets of any kind: random ones, mutated frames, random ones after a known EtherType."""
+    """Return arbitrary octets: random octets, mutated frames, or random octets after a known EtherType."""
     known = sorted(RESERVED_TYPES)
     behind = st.builds(
         lambda header, ethertype, rest: header + ethertype.to_bytes(2, "big") + rest,
@@ -84,20 +86,20 @@ Order: TypeAlias = Literal["little", "big"]
 Resolution: TypeAlias = Literal["ns", "us"]
 
 _LAST_NS = (1 << 32) * NS_PER_S - NS_PER_US
-"""The last µs of pcap's seconds."""
+"""The last microsecond that pcap can store, in nanoseconds."""
 _EDGES_NS = [0, NS_PER_US, NS_PER_S - NS_PER_US, NS_PER_S, (1 << 31) * NS_PER_S, _LAST_NS]
 _UNKNOWN_KINDS = (0x8000_0001, 0x4711)
-"""Block types: one for local use, one unassigned."""
+"""Unknown block types: a type for local use, and an unassigned type."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnFrame:
-    """A frame in a capture."""
+    """A frame in a generated capture."""
 
     octets: bytes
-    """The captured octets."""
+    """Captured octets."""
     original_octets: int
-    """Its length on the wire."""
+    """Length of the frame on the wire in octets."""
     time_ns: int
     interface: int = 0
     comment: str | None = None
@@ -105,16 +107,16 @@ class DrawnFrame:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnCapture:
-    """A capture file, and its contents."""
+    """A generated capture file and its contents."""
 
     octets: bytes
-    """The file."""
+    """Octets of the file."""
     format: Format
     byte_order: Order
     resolution: Resolution
-    """Resolution of its times: ns or µs."""
+    """Time resolution: ns or µs."""
     interfaces: int
-    """The number of interfaces; 1 for pcap.  All of them are Ethernet."""
+    """Number of interfaces, which is 1 for pcap. All interfaces are Ethernet."""
     frames: tuple[DrawnFrame, ...]
 
 
@@ -128,8 +130,9 @@ def captures(
 ) -> SearchStrategy[DrawnCapture]:
     """Return pcap and pcapng files of ``min_size`` to ``max_size`` frames from ``frames``.
 
-    In both byte orders and resolutions, with times at their limits and out of order, with ``cut`` some frames
-    truncated by a snap length; in pcapng several interfaces, comments, and blocks of unknown types.
+    The files have both byte orders and both resolutions, with extreme times and times out of order. With
+    ``cut``, some frames are truncated by a snap length. Pcapng files also contain several interfaces,
+    comments, and blocks of unknown types.
     """
     return _capture_file(octets_of(frames), tuple(formats), min_size, max_size, cut)
 
@@ -173,7 +176,7 @@ def _capture_file(
 def _captured_frame(
     draw: DrawFn, source: SearchStrategy[bytes], resolution: Resolution, interfaces: int, cut: bool
 ) -> DrawnFrame:
-    """Return a frame of one of ``interfaces``; with 0, comments are impossible too."""
+    """Return a frame of one of ``interfaces``. If ``interfaces`` is 0, the frame has no comment."""
     octets = draw(source)
     kept = len(octets)
     if cut and draw(st.booleans()):
@@ -190,7 +193,7 @@ def _captured_frame(
 
 
 def _skipped(order: Order) -> SearchStrategy[bytes]:
-    """Return no octets, or a block of a type unknown to readers."""
+    """Return no octets, or a block of an unknown type."""
     block = st.builds(_block, st.sampled_from(_UNKNOWN_KINDS), st.binary(max_size=12), st.just(order))
     return st.just(b"") | block
 

@@ -1,4 +1,4 @@
-"""Strategies of addresses, EtherTypes, stacks of tags and payloads."""
+"""Strategies for addresses, EtherTypes, tag stacks and payloads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESERVED_TYPES = frozenset(
 
 @functools.cache
 def unknown_ethertypes() -> SearchStrategy[int]:
-    """Return values above 1500 that announce no format under the default EtherType map."""
+    """Return values above 1500 that select no format in the default EtherType map."""
     likely = st.sampled_from([0x88F7, 0x88E5, 0x0600, 0xFFFF, MAX_LENGTH + 1])
     return likely | st.integers(MAX_LENGTH + 1, 0xFFFF).filter(lambda value: value not in RESERVED_TYPES)
 
@@ -46,7 +46,7 @@ def addresses() -> SearchStrategy[bytes]:
 
 @functools.cache
 def vlan_stacks(*, max_size: int = 3) -> SearchStrategy[list[Layer]]:
-    """Return stacks of C-TAGs and S-TAGs, outermost first; half of them with the S-TAGs outside."""
+    """Return stacks of C-TAGs and S-TAGs, outermost first. In half of the stacks, S-TAGs precede C-TAGs."""
     tag: SearchStrategy[Layer] = layers_of(VLAN) | layers_of(STag)
     return _stacks(tag, max_size)
 
@@ -55,8 +55,8 @@ def vlan_stacks(*, max_size: int = 3) -> SearchStrategy[list[Layer]]:
 def tag_stacks(*, max_size: int = 5) -> SearchStrategy[list[Layer]]:
     """Return stacks of all tags: VLAN tags, I-TAGs, CN-TAGs and experimental tags.
 
-    Half are in the order of wire-formats 1.2 (S-TAGs, PBB's I-TAG, C-TAGs, CN-TAG, experimental tags), the
-    others in any.
+    Half of the stacks have the order of wire-formats 1.2 (S-TAGs, PBB I-TAG, C-TAGs, CN-TAG, experimental
+    tags). The other stacks have any order.
     """
     tag: SearchStrategy[Layer] = st.one_of(
         layers_of(VLAN),
@@ -76,7 +76,7 @@ _ORDER = {STag: 0, ITag: 1, VLAN: 2, CNTag: 3}
 
 
 def _stacks(tag: SearchStrategy[Layer], max_size: int) -> SearchStrategy[list[Layer]]:
-    # one list, ordered afterwards, so that any tag of it can be dropped when it shrinks
+    # the list is sorted after it is drawn, so that shrinking can remove any tag
     return st.builds(_ordered, st.lists(tag, max_size=max_size), st.booleans())
 
 
@@ -86,10 +86,12 @@ def _ordered(tags: list[Layer], sensibly: bool) -> list[Layer]:
 
 @functools.cache
 def payload_layers() -> SearchStrategy[tuple[int, list[Layer]]]:
-    """Return ``(ethertype, layers)`` of a payload, with 0 if the layers state their type themselves.
+    """Return ``(ethertype, layers)`` of a payload.
 
-    IPv4 and IPv6 with UDP, TCP or other octets, IPv6 with extension headers, ARP, octets of an unknown
-    EtherType, octets and LLC after an 802.3 length, and IP, ARP and octets after LLC and SNAP.
+    The EtherType is 0 if the layers determine their EtherType.
+
+    A payload is IPv4 or IPv6 with UDP, TCP or other octets, IPv6 with extension headers, ARP, octets of an
+    unknown EtherType, octets or LLC after an 802.3 length, or IP, ARP or octets after LLC and SNAP.
     """
     return _payload()
 
@@ -101,7 +103,7 @@ _SNAPPED = tuple((kind, True) for kind in ("raw", "ipv4", "extended", "arp"))
 
 @st.composite
 def _payload(draw: DrawFn) -> tuple[int, list[Layer]]:
-    # one choice, which shrinks to the first
+    # a single choice, which shrinks to the first element
     kind, snapped = draw(st.sampled_from((*_KINDS, *_SNAPPED)))
     ethertype, layers = draw(_of_kind(kind))
     return (0, [draw(layers_of(SNAP, etype=ethertype)), *layers]) if snapped else (ethertype, layers)
@@ -123,11 +125,11 @@ def _of_kind(draw: DrawFn, kind: str) -> tuple[int, list[Layer]]:
     transport = draw(st.lists(udp_or_tcp, max_size=1))
     if kind == "ipv4":
         return 0, [draw(_ipv4(bool(transport))), *transport, *data]
-    # a payload length of 0 would mean no length, unless there is no next header either
+    # a payload length of 0 means an unknown length, unless there is also no next header
     other = st.just(NO_NEXT_HEADER) if not data else st.integers(0, 255).filter(_no_transport)
     last = {} if transport else {"nxt": draw(other)}
     kinds = draw(_extension_headers()) if kind == "extended" else []
-    # a later fragment has no header of the payload
+    # only the first fragment contains the payload header
     chain = [draw(layers_of(EXTENSIONS[one], **({"offset": 0} if one == _FRAGMENT else {}))) for one in kinds]
     if chain:
         chain[-1] = chain[-1].replace(**last)
