@@ -30,7 +30,7 @@ class RunFigures:
         self._ports = {port.name: port for port in result.ports}
         self._flows = {flow.name: flow for flow in result.flows}
         measure = result.experiment.measure
-        # A run with folded windows is measured from the next window border on, over complete windows.
+        # A run with merged windows is measured from the next window edge on, over complete windows.
         window_ns = result.window_ns
         self.from_ns: int = min(-(-measure.from_ns // window_ns) * window_ns, result.duration_ns)
         self.until_ns: int = result.duration_ns

@@ -724,7 +724,7 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
 def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
     """Raise SpecError if a congestion point's w differs from the senders' w and has no effect."""
     point, sender = parsed.get(Role.CONGESTION_POINT), parsed.get(Role.REACTION_POINT)
-    # Only E²CM has congestion points that send increases without weighing Qdelta.
+    # Only E²CM has congestion points that send increases without a weight for Qdelta.
     weight = getattr(point, "weight", None) if getattr(point, "increase_signals", False) else None
     if weight is not None and weight != getattr(sender, "weight", weight):
         needed = "rp.w, or cp.increase_signals=no with it, since cp.w alone has no effect"

@@ -127,7 +127,7 @@ def _columns(path: str, outer: bool, machine: Machine, notes: list[str]) -> _Col
         if frames > MOST_FRAMES:
             raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
         arrivals, batch = engine_batch.arrivals, engine_batch.batch
-        # The others have truncated addresses, or occupy no queue.
+        # All other frames have truncated addresses, or occupy no queue.
         chosen = np.flatnonzero(arrivals.occupies & (batch.captured >= 12))
         at = batch.offset[chosen, None] + np.arange(6, 12)
         weights = 1 << np.arange(40, -1, -8, dtype=np.int64)

@@ -34,5 +34,5 @@ class Changes:
             return replace(self, variant=name).applied(scenario)
         if name == scenario.document.control.get("mechanism"):
             return replace(self, mechanism=name).applied(scenario)
-        # settings of the scenario's own mechanism do not concern another one
+        # Settings of the scenario's own mechanism do not apply to another mechanism.
         return self.applied(scenario).with_mechanism(name)

@@ -1,18 +1,18 @@
-"""Figures of an experiment by expressions: ``queue.p99``, ``mean(rate(r5, r6)) / mean(rate(r1..r4))``.
+"""Figures of an experiment, as expressions: ``queue.p99``, ``mean(rate(r5, r6)) / mean(rate(r1..r4))``.
 
 ::
 
     queue.mean[50ms..90ms]           a measurement over a part of the time
-    queue.p99(CS>ES5)                of a port; without one, of the experiment's main port
-    rate(r1..r4)                     of flows: one value each; also rate(ST*), rate(GROUP), rate(r1, r4)
+    queue.p99(CS>ES5)                a measurement of a port; the default is the experiment's main port
+    rate(r1..r4)                     a value for each flow; also rate(ST*), rate(GROUP), rate(r1, r4)
     queue.settling(18kB..30kB, 0.5ms)[10ms..]    with limits
-    mean(…) median min max sum std jain ratio    over values
+    mean(…) median min max sum std jain ratio    functions of values
     tps(SR1) / tps(SR1)@none         a measurement in another run: a variant of the scenario, or a mechanism
     queue.p99 < 40kB                 an expectation; 1.8 <= ratio(one_hop, two_hop) <= 2.3
 
-Values are octets, bit/s, ns or plain numbers; numbers have their unit (``40kB``, ``5G``, ``15ms``,
-``16frames``, ``90%``), and values of different units can be neither added nor compared. Measurements come
-from :class:`Figures`.
+Values are octets, bit/s, ns or plain numbers. Numbers in expressions have a unit (``40kB``, ``5G``, ``15ms``,
+``16frames``, ``90%``). Values of different units cannot be added or compared. :class:`Figures` provides the
+measurements.
 """
 
 from __future__ import annotations
@@ -594,7 +594,7 @@ class _Reader:
     def figures(self) -> list[Figure]:
         """Return the figures between the comparison operators."""
         try:
-            # in brackets, since a line of Python may not begin with space
+            # The parentheses are needed because a line of Python must not begin with a space.
             tree = ast.parse(f"({self._python})", mode="eval").body
         except SyntaxError as error:
             self.fail(_FIGURE, at=min((error.offset or 0) - 2, len(self.text)))
@@ -802,7 +802,7 @@ def _value(number: str, unit: str) -> tuple[Dimension, float] | None:
     else:
         dimension, parse = RATE, parse_rate
     try:
-        # the size of a unit, since values may be fractions
+        # This is the size of one unit, because values may be fractions.
         return dimension, value * parse(f"1000{unit}") / 1000
     except ParameterError:
         return None

@@ -28,7 +28,7 @@
     [variants.slow]
     set = { "topology.bottleneck" = "1G" }
 
-`lab.setup.keys` has all keys. `load_scenario` reads one of the package's by its name, or a file; unknown
+`lab.setup.keys` lists all keys. `load_scenario` reads a scenario of this package by name, or a file. Unknown
 contents are errors, and every error names the path of the wrong value.
 """
 
@@ -154,7 +154,7 @@ class Scenario:
         edit = _Edit(copy.deepcopy(self.document))
         paths = edit.set(path, value)
         origins = {**self.origins, **dict.fromkeys(paths, by)}
-        if paths == ["control.mechanism"]:  # which has other parameters
+        if paths == ["control.mechanism"]:  # the new mechanism has other parameters
             origins = {each: who for each, who in origins.items() if not _PARAMETER.match(each)}
         return replace(self, document=edit.document, origins=origins)
 
@@ -260,7 +260,7 @@ def read_scenario(
     File names are relative to ``folder``. Only ``outside`` allows files outside the folder, and URLs. Raises
     the same errors as `load_scenario`.
     """
-    # it imports numpy, which lists of names do not need
+    # This module imports numpy, which lists of names do not need.
     from ecmproto.documents import read_document
 
     document = read_tables(read_document(stream, name))

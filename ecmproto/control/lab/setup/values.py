@@ -52,7 +52,7 @@ def read_value(kind: Kind, value: object, where: str, within: tuple[float, float
     try:
         result = kind.read(value if isinstance(value, str) else _text(value))
     except ParameterError as error:
-        # the kind describes a missing unit, the parser any other error
+        # The kind describes a missing unit, and the parser describes any other error.
         needed = kind.needed if error.name in ("rate", "octets", "time") else error.needed
         raise SpecError(where=where, needed=needed, got=given) from None
     except (ValueError, KeyError, OverflowError):

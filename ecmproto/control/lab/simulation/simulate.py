@@ -1,9 +1,9 @@
-"""One run of an experiment: its network on the engine, its flows as sources, and its results.
+"""One run of an experiment: a network on the engine, flows as traffic sources, and the results.
 
 >>> result = simulate(experiment, seed=1)
 >>> result.ports, result.flows
 
-Memory is the frames in the network, and a bounded number of windows.
+Memory grows with the number of frames in the network, and with a limited number of windows.
 """
 
 from __future__ import annotations
@@ -440,7 +440,7 @@ class Simulation:
             limiters=self._senders.limiters(),
             tag_octets=self.machine.tag_octets,
             stack_records=self.machine.stack_records,
-            total_only=True,  # `Windows` has the windows
+            total_only=True,  # `Windows` stores values per window
         )
         network.loop.is_logging = 0
         network.message_octets[:] = self._message_octets()
@@ -529,7 +529,7 @@ class Simulation:
             link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
             link.switch, link.input = line.switch, line.inlet
             link.queue_octets, link.reaction_ns = host.queue_octets, host.reaction_delay_ns
-            # Frames of sources always share their host's link; captured ones did fit on one.
+            # Frames of sources always share their host's link; captured frames did fit on one link.
             link.whole, link.shared_ns = 0, NEVER_NS
         for station in self._whole:
             network.links[station].whole, network.links[station].shared_ns = 1, 0
@@ -746,7 +746,7 @@ class Simulation:
                 self._end_window(now_ns)
                 if watch is not None and not watch(self._progress(now_ns, elapsed_s)):
                     break
-            # After the window's end: the transmitted part of a frame on a line had the old rate.
+            # Rates change after the window's end, because the transmitted part of a frame had the old rate.
             self._change_rates(now_ns)
             self._change_links(now_ns)
             self._send_storms(now_ns)

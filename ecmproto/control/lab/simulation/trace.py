@@ -67,8 +67,8 @@ _CACHED = 8192
 _FLAGS = {DATA: 0x10, ACK: 0x10, SYN: 0x02, SYN_ACK: 0x12, REQUEST: 0x18}
 _ADDRESSES_AT, _PAYLOAD_AT = 12, 20
 _IP_SUM = Checksum(layer=0, at=10, ranges=((0, _PAYLOAD_AT),))
-# Both cover the IP addresses, the protocol and the datagram's length: UDP has the length in its header, for
-# TCP it is IP's length without its header of 20 octets.
+# Both checksums cover the IP addresses, the protocol and the datagram's length. The UDP header contains this
+# length. For TCP, this length is the IP length minus the IP header of 20 octets.
 _UDP_SUM = Checksum(
     layer=0, at=26, ranges=((_ADDRESSES_AT, 36), (24, 26)), constant=PROTO_UDP, never_zero=True
 )
@@ -85,8 +85,7 @@ class _Conversations:
         self.is_tcp = np.array([connection_count(flow) > 0 for flow in flows] + [False])
         self.segment_octets = np.array([flow.frame_octets for flow in flows] + [0], np.int64) - headers
         transfers = [flow if flow.pattern is Pattern.TRANSACTIONS else None for flow in flows] + [None]
-        # Transfers of different lengths have no octets of their own: the last segment of each counts as a
-        # whole one.
+        # For transfers of different lengths, the last segment of each transfer counts as a full segment.
         self.segments = np.array([_segments(flow) for flow in transfers], np.int64)
         last = np.array([_last_octets(flow) for flow in transfers], np.int64) - headers
         self.transfer_octets = (self.segments - 1) * self.segment_octets + last
@@ -310,10 +309,10 @@ class Trace:
         ends = known.segments[source] > 0
         near, far = self._ports(rows)
         has_data = (kind == DATA) | (kind == REQUEST)
-        # The number of transfers begun up to the segment of the frame
+        # Number of transfers begun up to the frame's segment
         transfers = np.select([kind == DATA, kind == ACK], [value // each + 1, -(-value // each)], value)
         transfers = np.where(ends, transfers, 1)
-        # The data sent before it
+        # Data sent before the frame
         segment = np.where((kind == DATA) | (kind == ACK), value, np.where(ends, (transfers - 1) * each, 0))
         data, requests = known.position(source, segment), request_octets * transfers
         opening = (kind == SYN) | (kind == SYN_ACK) | (kind == REQUEST)

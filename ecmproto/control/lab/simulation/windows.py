@@ -48,7 +48,7 @@ class Table:
 
     def series(self, column: int, windows: int) -> NDArray[Any]:
         """Return a column: the increase in each window, or for some counters the value in each window."""
-        # Of all columns at once: a network has ten thousands.
+        # Compute all columns at once, because a network has tens of thousands of columns.
         if self._series is None:
             values = self.rows[:windows].T.copy()
             is_level = self._kind in _MOMENTS or self._kind in _PEAKS
@@ -118,7 +118,7 @@ class Windows:
         self._messages.append(messages.copy())
         self._end_ns.append(now_ns)
         if self.count >= self._most:
-            # At once, since this window's end is also the end of one of twice the length.
+            # Merge now, because this window's end is also the end of a window of twice the length.
             self._fold()
 
     def _put(self, group: str, name: str, window: int, values: NDArray[Any]) -> None:
@@ -191,7 +191,8 @@ def _cycle(wiring: Wiring, stuck: set[int]) -> tuple[str, ...]:
         for number in stuck
         if wiring.ports[number].next_switch != NOWHERE
     }
-    # A port that leads to no stuck port will resume: without these, only cycles and paths to them remain.
+    # A port that leads to no stuck port will resume. Without such ports, only cycles and paths to cycles
+    # remain.
     while True:
         dead = {number for number, targets in after.items() if not any(port in after for port in targets)}
         if not dead:

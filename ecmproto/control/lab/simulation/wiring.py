@@ -317,7 +317,7 @@ class Wiring:
         data = _DATA_OCTETS + self._overhead_octets
         total_ns = line.delay_ns + (0 if whole else serialisation_ns(data, line.rate_bps))
         total_ns += sum(serialisation_ns(data, port.rate_bps) + port.delay_ns for port in through[:-1])
-        # They are back to back: their times on the last link are rounded together.
+        # The two frames are back to back, so their times on the last link are rounded together.
         both = data + _PROBE_OCTETS + self._overhead_octets
         return total_ns + serialisation_ns(both, through[-1].rate_bps) + through[-1].delay_ns
 

@@ -10,9 +10,9 @@ The patterns:
 - on and off: frames are offered at the rate during on times. If an on time ends within an interval, the next
   on time continues the interval. The mean rate therefore matches the shares of time, even for short times
 - CBR, Bernoulli, Poisson, on and off with a backlog: while the backlog is full, new frames are dropped
-- sizes and schedule: flows (bursts) start at their times, wait for earlier flows, and are sent like saturating
-  sources. A flow completes when all of its frames have arrived, and its latency counts from its start time. A
-  flow that lost a frame never completes
+- sizes and schedule: flows (bursts) start at their times, wait for earlier flows, and are sent as by
+  saturating sources. A flow completes when all of its frames have arrived. The latency of a flow counts from
+  its start time. A flow that lost a frame never completes
 - schedule after other schedules: burst n also waits until burst n − ``lead`` of each awaited source has
   completed
 - sizes over TCP: each connection sends its share of the flows, one flow after another

@@ -19,8 +19,8 @@ a connection.
   sent for duplicates do not count as in flight, and would cause permanent windows above the path's capacity
 - RFC 9438 (cubic): window growth over time, with the Reno-friendly region, fast convergence, and ssthresh 0.7
 - delayed acknowledgements: an acknowledgement is sent for every second segment, or 500 µs after the first
-  segment. A segment that is out of order, fills a gap or is a duplicate is acknowledged at once. 500 µs is the
-  maximum of RFC 5681 divided by 1,000; time-outs are divided by 1,000 too
+  segment. A segment that is out of order, fills a gap or is a duplicate is acknowledged at once. 500 µs is
+  the maximum of RFC 5681 divided by 1,000; time-outs are divided by 1,000 too
 
 - RFC 2018 and RFC 6675 (with ``sack``, `lab.traffic.scoreboard`): each acknowledgement has one block, the
   range of the last arrived segment. The segments in the network are counted as in Linux and ns-3. A recovery
