@@ -1,1 +1,1 @@
-"""The command line, without any protocol logic."""
+"""The command line, which contains no protocol logic."""

@@ -1,7 +1,7 @@
-"""Interrupts, and captures of interfaces, which run until they are interrupted.
+"""Handlers of interrupts, and captures of interfaces, which run until an interrupt.
 
-Work on a file defers Ctrl-C until everything written is complete, and is then ended by it (`HeldInterrupt`);
-a capture of an interface is stopped, and its result is complete (`StoppingInterrupt`).
+During work on a file, `HeldInterrupt` defers Ctrl-C until all written data is complete; then the work ends.
+`StoppingInterrupt` stops a capture of an interface, and the result of the capture is complete.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def opened(
     trailer: str | None = None,
     batch_frames: int | None = None,
 ) -> CaptureReader:
-    """Open captures to be read as one, with the innermost frames if ``inner``.
+    """Open captures that are read as one capture, with the innermost frames if ``inner``.
 
-    ``trailer`` as in `open_innermost`, ``batch_frames`` as in `open_captures`.  The modules that change
-    frames are imported only if they are needed, so that other commands do not wait for them.
+    ``trailer`` is described in `open_innermost`, and ``batch_frames`` in `open_captures`. The modules that
+    change frames are imported only if they are needed, so other commands do not wait for these imports.
     """
     from ecmproto.frames.capture import open_captures
     from ecmproto.frames.capture.reader import BATCH_FRAMES
@@ -50,9 +50,10 @@ def opened(
 
 
 class HeldInterrupt:
-    """Context that defers a first interrupt to the next `check`; a second one interrupts at once.
+    """A context that defers the first interrupt until the next `check`; the second interrupt takes effect at
+    once.
 
-    ``signals`` are the signals handled.
+    ``signals`` are the handled signals.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
@@ -62,14 +63,14 @@ class HeldInterrupt:
         self._before: dict[signal.Signals, Any] = {}
 
     def check(self) -> None:
-        """Raise the deferred KeyboardInterrupt, if there is one."""
+        """Raise KeyboardInterrupt if an interrupt was deferred."""
         if self._came:
             self._came = False
             raise KeyboardInterrupt
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Raise interrupts immediately, during long work that writes nothing."""
+        """Raise interrupts at once in the context, for long work that writes nothing."""
         self.check()
         self._at_once = True
         try:
@@ -98,7 +99,7 @@ class HeldInterrupt:
 
 
 _SAVED_EVERY_NS = 500_000_000
-"""Interval of flushes; less than a second together with the waiting times of a ring and an idle reader."""
+"""The interval of flushes, which is less than a second even with the delays of a ring and an idle reader."""
 
 
 def interface_option(help: str) -> Callable[[F], F]:
@@ -118,7 +119,7 @@ def captured(
 ) -> InterfaceReader:
     """Return the reader of an interface; the kernel may leave out frames that ``filter`` does not select.
 
-    The filter is one of innermost frames without ``outer``.
+    Without ``outer``, the filter applies to the innermost frames.
     """
     from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
     from ecmproto.frames.capture.linux.interface import interface_facts
@@ -141,9 +142,9 @@ def captured(
 
 
 class Saving:
-    """Calls ``flush`` every half second, for files of a capture that may end at any time.
+    """A timer that calls ``flush`` every half second, for files of a capture that may end at any time.
 
-    `look` has to be called more often; a reader with ``idle_batches`` returns often enough.
+    `look` must be called more often than this. A reader with ``idle_batches`` returns often enough.
     """
 
     def __init__(self, flush: Callable[[], None]) -> None:
@@ -151,7 +152,7 @@ class Saving:
         self._last_ns = time.monotonic_ns()
 
     def look(self) -> None:
-        """Flush if the interval has passed."""
+        """Flush if the interval has elapsed."""
         now_ns = time.monotonic_ns()
         if now_ns - self._last_ns >= _SAVED_EVERY_NS:
             self._flush()
@@ -159,22 +160,22 @@ class Saving:
 
 
 class StoppingInterrupt:
-    """Context in which the first SIGINT or SIGTERM calls ``stop``; a second one interrupts at once.
+    """A context in which the first SIGINT or SIGTERM calls ``stop``; the second signal takes effect at once.
 
-    For work without an end of its own: its result when stopped is complete.
+    The context is for work that runs until it is stopped, and whose result is complete when it is stopped.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.came = False
-        """Whether a signal arrived."""
+        """Whether a signal was received."""
         self._stop = stop
 
     def check(self) -> None:
-        """Do nothing: unlike with `HeldInterrupt`, the work ends by itself."""
+        """Do nothing, because ``stop`` ends the work, unlike with `HeldInterrupt`."""
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Do nothing, as `check`."""
+        """Do nothing, as in `check`."""
         yield
 
     def _take(self, number: int, frame: FrameType | None) -> None:
@@ -185,7 +186,7 @@ class StoppingInterrupt:
 
     @contextmanager
     def held(self) -> Iterator[StoppingInterrupt]:
-        """Handle the signals within the context."""
+        """Handle the signals while the context is active."""
         # only the main thread may install signal handlers, and only it receives signals
         if threading.current_thread() is not threading.main_thread():
             yield self
@@ -199,7 +200,9 @@ class StoppingInterrupt:
 
 
 def interrupts(reader: CaptureReader) -> AbstractContextManager[HeldInterrupt | StoppingInterrupt]:
-    """Return the handler of interrupts: it stops the reader of an interface, and ends work on a file."""
+    """Return the interrupt handler for ``reader``: the handler stops a capture of an interface, or ends work
+    on a file.
+    """
     # only the reader of an interface has ``stop``; importing its class would slow down commands on files
     stop = getattr(reader, "stop", None)
     return HeldInterrupt() if stop is None else StoppingInterrupt(stop).held()

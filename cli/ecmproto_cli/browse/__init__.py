@@ -1,1 +1,1 @@
-"""The window of ``ecmproto browse``: a terminal application over `ecmproto.tools.browse`."""
+"""The terminal window of ``ecmproto browse``, based on `ecmproto.tools.browse`."""

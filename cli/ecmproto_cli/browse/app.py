@@ -1,4 +1,4 @@
-"""The window: three panes, a prompt, messages at the bottom."""
+"""The window, with three panes, a prompt, and messages at the bottom."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ecmproto_cli.browse.prompt import Kind, Prompt, TextLines
 
 _LOOK_S = 0.1
 _WIDE = 150
-"""The minimum width, in columns, with tree and octets side by side."""
+"""The minimum width, in columns, for the tree and the octets side by side."""
 
 
 class BrowseApp(App[None]):
-    """The window of a `Browser`."""
+    """The window that shows a `Browser`."""
 
     CSS = """
     Screen, Container, Vertical, TextLines, Pane { background: ansi_default; color: ansi_default; }
@@ -62,17 +62,17 @@ class BrowseApp(App[None]):
         self._message = ""
         self._shown: tuple[int, int] | None = None
         self._goal: int | None = None
-        """The frame to go to once the filter has reached it."""
+        """The frame to which the cursor moves once the filter has processed this frame."""
         self._searching = ""
         """The description of the running search."""
         self._steps: list[int] = []
-        """Searches requested while another one was running."""
+        """Searches that were requested while another search was running."""
         self._record: Record | None = None
         self._zoomed = False
         self._writing: _Writing | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the panes with a title each."""
+        """Yield the panes, each with a title."""
         yield self._head
         with Container(id="body"):
             with Vertical(id="list"):
@@ -89,24 +89,24 @@ class BrowseApp(App[None]):
         yield self._status
 
     def on_mount(self) -> None:
-        """Show the first frames, and start to look for more."""
+        """Show the first frames, and start to read further frames."""
         self.frames.focus()
         self.look()
         self.set_interval(_LOOK_S, self.look)
 
     def on_resize(self, event: Resize) -> None:
-        """Lay the panes out."""
+        """Arrange the panes for the new size."""
         self.query_one("#body").set_class(event.size.width >= _WIDE, "wide")
         self.call_after_refresh(self.look)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys of panes while a prompt or a page is open."""
+        """Disable the keys of the panes while a prompt or a page is open."""
         return not self.prompt.display and len(self.screen_stack) == 1
 
     # the background
 
     def look(self) -> None:
-        """Update the window with the results of the threads."""
+        """Update the window with the results of background threads."""
         if not self.screen_stack:
             return  # the window is closing
         browser, frames = self.browser, self.frames
@@ -150,7 +150,7 @@ class BrowseApp(App[None]):
         self._show_frame()
 
     def _show_frame(self) -> None:
-        """Show the frame with the cursor in tree and octets."""
+        """Show the frame at the cursor in the tree and the octets."""
         frame = self.frames.frame
         key = (
             None
@@ -207,12 +207,12 @@ class BrowseApp(App[None]):
 
     @property
     def _pane(self) -> Pane:
-        """The focused pane."""
+        """Return the focused pane."""
         focused = self.focused
         return focused if isinstance(focused, Pane) else self.frames
 
     def on_pane_moved(self, event: Pane.Moved) -> None:
-        """Move the other panes to the cursor of one."""
+        """Move the cursors of the other panes to match the moved cursor."""
         if event.pane is self.frames:
             self._show_frame()
         elif event.pane is self.detail and self._pane is not self.octets:
@@ -220,7 +220,7 @@ class BrowseApp(App[None]):
         self._show_titles()
 
     def on_octets_pointed(self, event: Octets.Pointed) -> None:
-        """Show the field of an octet."""
+        """Show the field that contains the selected octet."""
         self.detail.point(event.octet)
         line = self.detail.chosen_line
         if line is not None:
@@ -233,7 +233,7 @@ class BrowseApp(App[None]):
         self._show_titles()
 
     def action_pane(self, steps: int) -> None:
-        """Go to the next pane."""
+        """Focus the next pane."""
         panes = list(self._panes.values())
         pane = panes[(panes.index(self._pane) + steps) % len(panes)]
         if self._zoomed:
@@ -241,7 +241,7 @@ class BrowseApp(App[None]):
         pane.focus()
 
     def action_zoom(self) -> None:
-        """Show one pane alone, or all again."""
+        """Show one pane alone, or show all panes again."""
         self._zoomed = not self._zoomed
         self._zoom(self._pane)
 
@@ -258,7 +258,7 @@ class BrowseApp(App[None]):
         self.prompt.ask(kind, text)
 
     def on_prompt_left(self) -> None:
-        """Go back to the panes."""
+        """Focus the panes again."""
         self._leave_prompt()
 
     def _leave_prompt(self) -> None:
@@ -266,7 +266,7 @@ class BrowseApp(App[None]):
         self.prompt.close()
 
     def on_prompt_given(self, event: Prompt.Given) -> None:
-        """Execute a prompt's line; an error is shown at its position."""
+        """Execute the submitted line of a prompt, and show an error at its position in the line."""
         try:
             self._do(event.kind, event.text)
         except OutputExistsError as error:
@@ -290,7 +290,7 @@ class BrowseApp(App[None]):
                 self._write(text, kind)
 
     def filter(self, text: str) -> None:
-        """Apply a filter and stay at the frame, or at the next that is shown."""
+        """Apply a filter; the cursor stays at the current frame, or moves to the next selected frame."""
         frame = self.frames.frame
         goal = frame if frame is not None else self._goal
         self.browser.apply(text)
@@ -337,11 +337,11 @@ class BrowseApp(App[None]):
         self.set_timer(0.02, self.look)
 
     def action_filter(self) -> None:
-        """Open the prompt of filters."""
+        """Open the prompt for filters."""
         self._ask("filter", self.browser.filter_text)
 
     def action_filter_field(self) -> None:
-        """Open the prompt of filters, with the chosen field's value in it."""
+        """Open the prompt for filters, with a test of the chosen field's value."""
         test = self._test()
         if not test:
             self._message = "this line has no field"
@@ -360,11 +360,11 @@ class BrowseApp(App[None]):
         return self.browser.test_of(self._record, self.detail.lines, place)
 
     def action_search(self) -> None:
-        """Open the prompt of searches."""
+        """Open the prompt for searches."""
         self._ask("search")
 
     def action_again(self, steps: int) -> None:
-        """Repeat the search, forward or backward."""
+        """Repeat the last search, forward or backward."""
         if self._searching:
             self._steps.append(steps)
             return
@@ -373,11 +373,13 @@ class BrowseApp(App[None]):
         self._search(f"find {text}", partial(self.browser.find_again, forward=steps > 0))
 
     def action_goto(self) -> None:
-        """Open the prompt of frame numbers."""
+        """Open the prompt for frame numbers."""
         self._ask("goto")
 
     def action_other(self, steps: int) -> None:
-        """Go from a message to a frame of its flow, or from a frame to a message about it."""
+        """Go from a message to a frame of the message's flow, or from a frame to a message about the
+        frame.
+        """
         frame = self.frames.frame
         flow = self.browser.flow(frame) if frame is not None else None
         if flow is None:
@@ -390,7 +392,7 @@ class BrowseApp(App[None]):
         self._search(f"{what} {flow.title}, {where}", partial(self.browser.find, flow.other, forward=forward))
 
     def action_flow(self) -> None:
-        """Show one flow and its messages."""
+        """Show only the frames and messages of one flow."""
         frame = self.frames.frame
         flow = self.browser.flow(frame) if frame is not None else None
         self._message = "this frame has no flow" if flow is None else f"flow {flow.title}"
@@ -399,7 +401,7 @@ class BrowseApp(App[None]):
         self._show_titles()
 
     def action_mark(self) -> None:
-        """Mark the frame, or unmark it."""
+        """Mark the frame, or remove the mark."""
         frame = self.frames.frame
         if frame is not None:
             self.browser.mark(frame)
@@ -426,24 +428,24 @@ class BrowseApp(App[None]):
         self._show_titles()
 
     def action_reference(self) -> None:
-        """Count times from this frame, or from the first again."""
+        """Show times relative to this frame, or relative to the first frame again."""
         frame = self.frames.frame
         self.browser.reference = None if self.browser.reference == frame else frame
         self.frames.refresh()
         self._show_frame()
 
     def action_follow(self) -> None:
-        """Follow the end of the capture, or stop."""
+        """Follow the end of the capture, or stop following."""
         self.frames.following = not self.frames.following
         self.look()
 
     def action_stats(self) -> None:
-        """Show statistics."""
+        """Show the statistics of the capture."""
         counting = _Counting(self.browser)
         self.push_screen(StatisticsPage(f"Statistics{self._of_what()}", counting.text, counting.stop))
 
     def action_plot(self) -> None:
-        """Show curves."""
+        """Show curves over time."""
         run = self.browser.run
         within = None if run is None else run.found
         curves = Curves(self.browser.pages, self.browser.ethertypes, within=within)
@@ -454,11 +456,11 @@ class BrowseApp(App[None]):
         return f" of: {self.browser.filter_text}" if self.browser.run is not None else ""
 
     def action_write(self, which: Literal["shown", "marked"]) -> None:
-        """Open the prompt of output files."""
+        """Open the prompt for output files."""
         self._ask(which)
 
     def action_copy(self) -> None:
-        """Copy the selection of the focused pane."""
+        """Copy the selection of the focused pane to the clipboard."""
         pane = self._pane
         if pane is self.detail:
             line = self.detail.chosen_line
@@ -472,11 +474,11 @@ class BrowseApp(App[None]):
         self._show_titles()
 
     def action_help(self) -> None:
-        """Show the keys."""
+        """Show the help page with the keys."""
         self.push_screen(HelpPage())
 
     def action_clear(self) -> None:
-        """Stop a search; clear the message."""
+        """Stop a search and clear the message."""
         if self.browser.search is not None:
             self.browser.search.stop()
         self._message = self._searching = ""
@@ -501,7 +503,7 @@ _HINT = "& filter  / find  o other side  m mark  s stats  q quit"
 
 
 class _Writing:
-    """Frames being written to a file in a thread; ``result`` is the message once ``done`` is set."""
+    """A thread that writes frames to a file; ``result`` is the message after ``done`` is set."""
 
     def __init__(self, write: Callable[..., int], path: str) -> None:
         self.done = threading.Event()
@@ -513,7 +515,7 @@ class _Writing:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and delete the partial file."""
+        """Stop writing, and delete the partial file."""
         self._stopping = True
         self._thread.join(2)
 
@@ -528,7 +530,7 @@ class _Writing:
 
 
 class _Counting:
-    """Statistics being counted in a thread."""
+    """A thread that computes statistics."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -537,7 +539,7 @@ class _Counting:
         threading.Thread(target=self._run, name="stats", daemon=True).start()
 
     def text(self) -> str:
-        """Return the tables once they are complete."""
+        """Return the tables, or an empty text until the tables are complete."""
         return self._text
 
     def stop(self) -> None:
@@ -574,4 +576,4 @@ class _Counting:
 
 
 class _StopCountingError(Exception):
-    """Statistics are not needed any more."""
+    """The statistics are no longer needed."""

@@ -1,4 +1,4 @@
-"""The keys of the window: the source of bindings and the help screen."""
+"""The keys of the window, from which key bindings and the help page are created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 
 class Key(NamedTuple):
-    """Keys in the toolkit's names, their action, and its description."""
+    """A group of keys with equal meaning: the toolkit's names, the action, and the description."""
 
     keys: str
     action: str
@@ -27,7 +27,7 @@ MOVING = (
     Key("l,right", "aside(1)", "list: scroll right; tree: unfold; octets: next octet"),
     Key("enter", "choose", "list: go to the tree; tree: fold or unfold; octets: go to the field"),
 )
-"""The keys of the list, the tree and the octets."""
+"""The keys that move the cursor in the list, the tree and the octets."""
 
 WINDOW = (
     Key("tab", "pane(1)", "next pane"),
@@ -96,10 +96,10 @@ _KEYS_WIDTH = 17
 
 
 def bindings(keys: Sequence[Key], *, target: str = "", priority: bool = False) -> list[BindingType]:
-    """Return keys as the toolkit's bindings, to actions of ``target`` (``focused.``) where one is named.
+    """Return ``keys`` as bindings of the toolkit.
 
-    With ``priority`` they are handled in the order of typing, however slow the machine is: an opened widget
-    gets the very next key.
+    ``target`` is the prefix of the actions, such as ``focused.``. Keys with ``priority`` are handled in the
+    order of typing, even on a slow machine, so an opened widget receives the next key.
     """
     return [
         Binding(each.keys, target + each.action, each.does, show=False, priority=priority) for each in keys
@@ -107,7 +107,7 @@ def bindings(keys: Sequence[Key], *, target: str = "", priority: bool = False) -
 
 
 def shown(keys: str) -> str:
-    """Return keys in the notation of documentation."""
+    """Return keys in the notation of the documentation."""
     return " ".join(
         _SHOWN.get(key) or (f"^{key[5:].upper()}" if key.startswith("ctrl+") else key)
         for key in keys.split(",")
@@ -115,7 +115,7 @@ def shown(keys: str) -> str:
 
 
 def help_lines(width: int) -> Iterator[str]:
-    """Yield the help screen, at most ``width`` characters wide."""
+    """Yield the lines of the help page, each at most ``width`` characters long."""
     import textwrap
 
     tables = [(title, [(shown(key.keys), key.does) for key in keys]) for title, keys in _GROUPS]

@@ -1,4 +1,4 @@
-"""Pages over the panes: the help, statistics, curves."""
+"""Pages that cover the panes: help, statistics and curves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BACK = "q or Esc: back"
 
 
 class _Text(Pane):
-    """Lines that are scrolled."""
+    """Text lines that can be scrolled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,11 +26,11 @@ class _Text(Pane):
 
     @property
     def count(self) -> int:
-        """The number of lines."""
+        """Return the number of lines."""
         return len(self.lines)
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line; a title is not indented."""
+        """Return a line, indented unless the line is a title."""
         text = self.lines[index]
         return [(text, STYLES["title"] if text[:1].strip() else Style())]
 
@@ -43,7 +43,7 @@ class _Text(Pane):
             self.cursor = cursor
 
     def action_move(self, lines: int) -> None:
-        """Scroll."""
+        """Scroll by ``lines``."""
         self.scroll_lines(lines)
 
     def action_choose(self) -> None:
@@ -51,7 +51,7 @@ class _Text(Pane):
 
 
 class TextPage(ModalScreen[None]):
-    """A title and lines below it; ``lines`` may change while they are computed."""
+    """A page with a title and lines; ``lines`` may change during the computation."""
 
     BINDINGS = bindings(PAGE)
     CSS = "TextPage { background: ansi_default; }"
@@ -68,7 +68,7 @@ class TextPage(ModalScreen[None]):
         yield self._text
 
     def on_mount(self) -> None:
-        """Start the updates."""
+        """Start the periodic updates."""
         self._title.show([f" {self._heading}  ({_BACK})"])
         self.update()
         self.set_interval(0.1, self.update)
@@ -86,11 +86,11 @@ class TextPage(ModalScreen[None]):
             self._text.refresh()
 
     def on_resize(self) -> None:
-        """Lay the lines out again."""
+        """Arrange the lines for the new size."""
         self.update()
 
     def action_leave(self) -> None:
-        """Go back to the frames."""
+        """Close the page."""
         self.ended()
         self.dismiss(None)
 
@@ -98,22 +98,25 @@ class TextPage(ModalScreen[None]):
         """Stop the computation of the lines."""
 
     def action_turn(self, steps: int) -> None:
-        """Show another of several pages."""
+        """Show another page of several pages."""
 
 
 class HelpPage(TextPage):
-    """The keys."""
+    """The page with the keys."""
 
     def __init__(self) -> None:
         super().__init__("Keys")
 
     def lines(self) -> Sequence[str]:
-        """Return the keys in groups."""
+        """Return the keys, grouped."""
         return list(help_lines(max(40, self.app.size.width - 1)))
 
 
 class StatisticsPage(TextPage):
-    """Statistics counted in a thread; ``text`` returns them once they are complete, before that ""."""
+    """The page with statistics that a thread computes.
+
+    ``text`` returns the statistics, or an empty text until they are complete.
+    """
 
     def __init__(self, title: str, text: Callable[[], str], stop: Callable[[], None]) -> None:
         super().__init__(title)
@@ -121,17 +124,17 @@ class StatisticsPage(TextPage):
         self._cancel = stop
 
     def lines(self) -> Sequence[str]:
-        """Return the tables."""
+        """Return the lines of the tables."""
         text = self._get()
         return text.splitlines() if text else ["", "  counting …"]
 
     def ended(self) -> None:
-        """Stop counting."""
+        """Stop the computation of statistics."""
         self._cancel()
 
 
 class CurvesPage(TextPage):
-    """Curves, one at a time."""
+    """A page that shows one of several curves."""
 
     def __init__(self, title: str, curves: Curves) -> None:
         super().__init__(title)
@@ -154,7 +157,7 @@ class CurvesPage(TextPage):
         return [place, *drawn(curve, width - 2, height - 4, curves.end_ns - curves.begin_ns)]
 
     def ended(self) -> None:
-        """Stop collecting."""
+        """Stop collecting values."""
         self._curves.stop()
 
     def action_turn(self, steps: int) -> None:

@@ -1,7 +1,7 @@
-"""The three panes: the list of frames, the tree of one, its octets.
+"""The three panes: the list of frames, and the tree and the octets of one frame.
 
-Lines are rendered when they become visible.  No information is conveyed by colour alone: the cursor's line is
-inverse and has a mark, the octets of the chosen field are in brackets.
+Lines are rendered when they become visible. No information is shown by colour alone: the line at the cursor
+is inverse and has a mark, and the octets of the chosen field are in brackets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PLAIN = Style()
 _CURSOR = Style(reverse=True)
 _ASIDE = Style(underline=True)
-"""The style of the cursor's line in a pane without focus."""
+"""The style of the line at the cursor in a pane without focus."""
 STYLES = {
     "title": Style(bold=True),
     "name": Style(color="cyan"),
@@ -43,13 +43,13 @@ _SIDE_STEP = 16
 
 
 class Pane(Widget, can_focus=True):
-    """Lines with a cursor; only visible ones are rendered."""
+    """Lines with a cursor; only visible lines are rendered."""
 
     BINDINGS = bindings(MOVING)
     DEFAULT_CSS = "Pane { width: 1fr; height: 1fr; }"
 
     class Moved(Message):
-        """The cursor of a pane moved to another line."""
+        """A message that the cursor of a pane moved to another line."""
 
         def __init__(self, pane: Pane) -> None:
             super().__init__()
@@ -58,15 +58,15 @@ class Pane(Widget, can_focus=True):
     cursor = 0
     top = 0
     _drawn = -1
-    """The first line of the last drawing."""
+    """The index of the first line when the pane was last drawn."""
 
     @property
     def count(self) -> int:
-        """The number of lines."""
+        """Return the number of lines."""
         raise NotImplementedError
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line as pieces of text and their styles."""
+        """Return a line as segments of text with styles."""
         raise NotImplementedError
 
     def render_line(self, y: int) -> Strip:
@@ -79,7 +79,7 @@ class Pane(Widget, can_focus=True):
         return Strip(segments).adjust_cell_length(width, style)
 
     def go(self, index: int) -> None:
-        """Move the cursor to a line, and make it visible."""
+        """Move the cursor to a line, and scroll until the line is visible."""
         index = max(0, min(index, self.count - 1))
         height = max(1, self.size.height)
         self.top = max(0, min(self.top, index), index - height + 1)
@@ -96,7 +96,7 @@ class Pane(Widget, can_focus=True):
         self.post_message(self.Moved(self))
 
     def scroll_lines(self, lines: int) -> None:
-        """Scroll, and move the cursor only if it left the window."""
+        """Scroll, and move the cursor only if the cursor left the window."""
         height = max(1, self.size.height)
         self.top = max(0, min(self.top + lines, self.count - height))
         self.go(max(self.top, min(self.cursor, self.top + height - 1)))
@@ -114,17 +114,17 @@ class Pane(Widget, can_focus=True):
         self.refresh()
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Scroll down by the wheel."""
+        """Scroll down for the mouse wheel."""
         event.stop()
         self.scroll_lines(_WHEEL_LINES)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Scroll up by the wheel."""
+        """Scroll up for the mouse wheel."""
         event.stop()
         self.scroll_lines(-_WHEEL_LINES)
 
     def on_click(self, event: Click) -> None:
-        """Move the cursor to the mouse."""
+        """Move the cursor to the mouse position."""
         self.clicked(event.x, self.top + event.y)
 
     def clicked(self, x: int, index: int) -> None:
@@ -151,35 +151,37 @@ class Pane(Widget, can_focus=True):
         self.go(self.count - 1)
 
     def action_aside(self, steps: int) -> None:
-        """Move sideways."""
+        """Move to the left or to the right."""
 
     def action_choose(self) -> None:
-        """Go to the tree, as Enter does."""
+        """Focus the tree, as the Enter key does."""
         self.screen.set_focus(self.screen.query_one(FrameTree))
 
 
 class FrameList(Pane):
-    """A frame per line: number, time, addresses if they fit, type and summary."""
+    """The list of frames, with one frame per line: number, time, addresses if there is space, type and
+    summary.
+    """
 
     def __init__(self, browser: Browser) -> None:
         super().__init__(id="frames")
         self._browser = browser
         self.time_format: TimeFormat = "relative"
         self.shift = 0
-        """The number of the summaries' characters scrolled out on the left."""
+        """The number of characters by which the summaries are scrolled to the left."""
         self.following = False
-        """Whether the cursor stays on the last line as more arrive."""
+        """Whether the cursor stays on the last line while new frames arrive."""
         self._known = (-1, 0)
-        """The number of lines in the last drawing, and the width of their numbers."""
+        """The number of lines, and the width of frame numbers, when the pane was last drawn."""
 
     @property
     def count(self) -> int:
-        """The number of frames shown."""
+        """Return the number of shown frames."""
         return self._browser.count
 
     @property
     def frame(self) -> int | None:
-        """The frame with the cursor."""
+        """Return the frame at the cursor."""
         return self._browser.frame_at(self.cursor) if self.cursor < self.count else None
 
     @property
@@ -188,7 +190,7 @@ class FrameList(Pane):
 
     @property
     def _address_width(self) -> int:
-        """The width of both addresses, the first alone, or none."""
+        """Return the width of both addresses, of the first address alone, or of no address."""
         width = self.size.width
         return 37 if width >= 110 else 17
 
@@ -230,13 +232,13 @@ class FrameList(Pane):
         return text[2:].strip()
 
     def renew(self) -> None:
-        """Start over with other frames."""
+        """Show the list again with other frames."""
         self.cursor = self.top = 0
         self._known = (-1, 0)
         self.refresh()
 
     def grew(self) -> None:
-        """Add new rows."""
+        """Add lines for new frames."""
         if self.following:
             self.go(self.count - 1)
         known = self.count, self._number_width
@@ -245,7 +247,7 @@ class FrameList(Pane):
             self.refresh()
 
     def go(self, index: int) -> None:
-        """Move the cursor to a frame; moving up stops following."""
+        """Move the cursor to a frame; an upward move stops following."""
         if index < self.count - 1 and index < self.cursor:
             self.following = False
         super().go(index)
@@ -256,7 +258,7 @@ class FrameList(Pane):
         super().action_last()
 
     def action_aside(self, steps: int) -> None:
-        """Scroll the summaries."""
+        """Scroll the summaries to the left or to the right."""
         self.shift = max(0, self.shift + steps * _SIDE_STEP)
         self.refresh()
 
@@ -271,11 +273,11 @@ def _shifted(text: str, characters: int) -> str:
 
 
 _FOLDED = frozenset(cls.prefix for cls in FORMATS if cls.role in ("header", "payload")) | {"frame"}
-"""Layers folded at first: those without congestion management."""
+"""Layers that are folded at first, because they do not concern congestion management."""
 
 
 class FrameTree(Pane):
-    """The layers of a frame and their fields, a line each."""
+    """The layers and fields of a frame, with one line each."""
 
     def __init__(self) -> None:
         super().__init__(id="tree")
@@ -286,21 +288,21 @@ class FrameTree(Pane):
 
     @property
     def count(self) -> int:
-        """The number of visible lines."""
+        """Return the number of visible lines."""
         return len(self._seen)
 
     @property
     def chosen(self) -> int | None:
-        """The index of the cursor's line among all."""
+        """Return the index of the line at the cursor among all lines."""
         return self._seen[self.cursor] if self.cursor < len(self._seen) else None
 
     @property
     def chosen_line(self) -> TreeLine | None:
-        """The line with the cursor."""
+        """Return the line at the cursor."""
         return None if self.chosen is None else self.lines[self.chosen]
 
     def show(self, lines: Sequence[TreeLine]) -> None:
-        """Show a frame, with the cursor on the same field as before if possible."""
+        """Show a frame; the cursor stays on the same field if possible."""
         before = self.chosen_line
         self.lines = list(lines)
         self._fold()
@@ -314,7 +316,7 @@ class FrameTree(Pane):
         self.go(same or 0)
 
     def _key(self, position: int) -> str:
-        """Return the key under which a layer's folding is remembered."""
+        """Return the key for which the folding of a layer is stored."""
         line = self.lines[position]
         if line.name:
             return line.name.removeprefix("encapsulated.")
@@ -336,7 +338,7 @@ class FrameTree(Pane):
                 hidden_from = line.depth
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line with the sign of its folding."""
+        """Return a line, with the sign that shows whether the layer is folded."""
         place = self._seen[index]
         line = self.lines[place]
         sign = " "
@@ -352,7 +354,7 @@ class FrameTree(Pane):
         return [(head, _PLAIN), (name, STYLES["name"] if gap else _PLAIN), (gap + rest, _PLAIN)]
 
     def point(self, octet: int) -> None:
-        """Put the cursor on the field that contains an octet, unfolding its layers."""
+        """Move the cursor to the field that contains an octet, and unfold the layers of the field."""
         places = [place for place, line in enumerate(self.lines) if line.start <= octet < line.stop]
         if not places:
             return
@@ -366,7 +368,7 @@ class FrameTree(Pane):
         self.go(self._seen.index(place))
 
     def _around(self, position: int) -> list[int]:
-        """Return the lines of the layers around a line."""
+        """Return the lines of the layers that contain a line."""
         depth, around = self.lines[position].depth, []
         for other in range(position - 1, -1, -1):
             if self.lines[other].depth < depth:
@@ -391,7 +393,7 @@ class FrameTree(Pane):
         self.go(self._seen.index(place))
 
     def action_aside(self, steps: int) -> None:
-        """Fold or unfold; from a field go to its layer."""
+        """Fold or unfold a layer; from a field, go to the layer of the field."""
         self._set_folded(steps < 0)
 
     def action_choose(self) -> None:
@@ -399,7 +401,7 @@ class FrameTree(Pane):
         self._set_folded(None)
 
     def clicked(self, x: int, index: int) -> None:
-        """Handle a click; on the sign of a layer fold or unfold it."""
+        """Handle a click; a click on the sign of a layer folds or unfolds the layer."""
         if index >= self.count:
             return
         self.go(index)
@@ -409,7 +411,7 @@ class FrameTree(Pane):
 
 
 def _alike(line: TreeLine, other: TreeLine) -> bool:
-    """Return whether lines of two frames show the same field."""
+    """Return whether two lines of different frames show the same field."""
     if line.name or other.name:
         return (line.name, line.depth) == (other.name, other.depth)
     return line.text.split()[:1] == other.text.split()[:1] and line.depth == other.depth
@@ -419,17 +421,17 @@ ROW_OCTETS = 16
 
 
 class Octets(Pane):
-    """The octets of a frame, sixteen a line, with the chosen field in brackets."""
+    """The octets of a frame, sixteen per line, with the chosen field in brackets."""
 
     def __init__(self) -> None:
         super().__init__(id="octets")
         self._octets = b""
         self.start = self.stop = 0
         self.at = 0
-        """The index of the cursor's octet."""
+        """The index of the octet at the cursor."""
 
     class Pointed(Message):
-        """An octet was chosen."""
+        """A message that an octet was chosen."""
 
         def __init__(self, octet: int) -> None:
             super().__init__()
@@ -437,7 +439,7 @@ class Octets(Pane):
 
     @property
     def count(self) -> int:
-        """The number of lines."""
+        """Return the number of lines."""
         return -(-len(self._octets) // ROW_OCTETS)
 
     @property
@@ -446,7 +448,7 @@ class Octets(Pane):
 
     @property
     def chosen(self) -> bytes:
-        """The octets in brackets; the cursor's one without brackets."""
+        """Return the octets in brackets, or the octet at the cursor if there are no brackets."""
         return self._octets[self.start : self.stop] or self._octets[self.at : self.at + 1]
 
     def show(self, record: Record | None) -> None:
@@ -455,7 +457,9 @@ class Octets(Pane):
         self.mark(0, 0)
 
     def mark(self, start: int, stop: int) -> None:
-        """Put octets ``start`` to ``stop`` (exclusive) in brackets, and make the first of them visible."""
+        """Put octets ``start`` to ``stop`` (exclusive) in brackets, and scroll until the first octet is
+        visible.
+        """
         self.start, self.stop = start, min(stop, len(self._octets))
         if not (self.start <= self.at < self.stop):
             self.at = self.start
@@ -463,7 +467,9 @@ class Octets(Pane):
         self.refresh()
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line: the first octet's offset, hex with brackets, text."""
+        """Return a line: the offset of the first octet, the octets in hex with brackets, and the octets as
+        text.
+        """
         first = index * ROW_OCTETS
         row = self._octets[first : first + ROW_OCTETS]
         pieces = [(f"{'>' if index == self.cursor else ' '}{first:0{self._digits}x} ", _PLAIN)]
@@ -488,7 +494,7 @@ class Octets(Pane):
         return pieces
 
     def render_line(self, y: int) -> Strip:
-        """Render a line of the window, where octets are inverse, not lines."""
+        """Render a line of the window, with inverse octets instead of an inverse line."""
         index, width = self.top + y, self.size.width
         if index >= self.count:
             return Strip.blank(width)
@@ -523,7 +529,7 @@ class Octets(Pane):
         self._point(self.at + steps)
 
     def clicked(self, x: int, index: int) -> None:
-        """Choose the octet under the mouse, in hex or in text."""
+        """Choose the octet at the mouse position, in hex or in text."""
         if index >= self.count:
             return
         hexes = self._digits + 2

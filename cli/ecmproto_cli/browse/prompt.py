@@ -1,4 +1,4 @@
-"""The prompt for filters, numbers and file names, with completion and carets on errors."""
+"""The prompt for filters, numbers and file names, with completion and marked error positions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_CANDIDATES = 6
 
 
 class TextLines(Widget):
-    """Lines of text in a style, with the height of their number."""
+    """Lines of text in one style; the height is the number of lines."""
 
     DEFAULT_CSS = "TextLines { width: 1fr; height: auto; }"
 
@@ -40,7 +40,7 @@ class TextLines(Widget):
         self._style = STYLES.get(style, Style())
 
     def show(self, lines: Sequence[str], *, chosen: int | None = None) -> None:
-        """Show lines, one of them inverse."""
+        """Show lines; the chosen line is inverse."""
         inverse = Style(reverse=True)
         styled = [(line, inverse if at == chosen else self._style) for at, line in enumerate(lines)]
         if styled == self.lines:
@@ -61,21 +61,21 @@ class TextLines(Widget):
 
 
 class _Typing(Input):
-    """The text field itself; the prompt defines its keys beyond typing."""
+    """The text field of a prompt, with additional keys that the prompt handles."""
 
     BINDINGS = bindings(PROMPT)
 
     @property
     def prompt(self) -> Prompt:
-        """The prompt around it."""
+        """Return the prompt that contains this field."""
         return next(each for each in self.ancestors if isinstance(each, Prompt))
 
     def action_accept(self) -> None:
-        """Take the completion."""
+        """Insert the chosen completion."""
         self.prompt.accept()
 
     def action_pick(self, steps: int) -> None:
-        """Choose another completion, or an earlier line."""
+        """Choose another completion, or a line from the history."""
         self.prompt.choose(steps)
 
     async def action_submit(self) -> None:
@@ -88,7 +88,7 @@ class _Typing(Input):
 
 
 class Prompt(Vertical):
-    """A line of text to type, visible while it is open."""
+    """A line of text input that is visible while the prompt is open."""
 
     DEFAULT_CSS = """
     Prompt { height: auto; display: none; }
@@ -103,7 +103,7 @@ class Prompt(Vertical):
     history: ClassVar[dict[Kind, list[str]]] = {}
 
     class Given(Message):
-        """A submitted line."""
+        """A message with a submitted line."""
 
         def __init__(self, kind: Kind, text: str) -> None:
             super().__init__()
@@ -111,7 +111,7 @@ class Prompt(Vertical):
             self.text = text
 
     class Left(Message):
-        """The prompt was closed without a line."""
+        """A message that the prompt was closed without a line."""
 
     def __init__(self) -> None:
         super().__init__(id="prompt")
@@ -128,7 +128,7 @@ class Prompt(Vertical):
         self._line: int | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield completions, the line, and its error."""
+        """Yield the completions, the input line, and the error of the line."""
         yield self._candidates
         with Horizontal():
             yield self._label
@@ -136,7 +136,7 @@ class Prompt(Vertical):
         yield self._mistake
 
     def ask(self, kind: Kind, text: str = "") -> None:
-        """Open with a text."""
+        """Open the prompt with an initial text."""
         self.kind = kind
         self._line = None
         label = LABELS[kind]
@@ -151,7 +151,7 @@ class Prompt(Vertical):
         self.screen.set_focus(self.field)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Complete, and show the error so far."""
+        """Update the completions and the error of the incomplete text."""
         event.stop()
         if self.display:
             self._offer()
@@ -203,7 +203,7 @@ class Prompt(Vertical):
             self._mistake.show([])
 
     def refuse(self, error: Exception) -> None:
-        """Show an error, with carets under its position if known."""
+        """Show an error, with carets under the error's position if the position is known."""
         if not isinstance(error, FilterError):
             self._mistake.show([str(error)])
             return
@@ -228,7 +228,7 @@ class Prompt(Vertical):
         self._offer()
 
     def choose(self, steps: int) -> None:
-        """Choose another completion; without one, an earlier or later line."""
+        """Choose another completion, or a line from the history if there is no completion."""
         found = self._completion.candidates
         if found and self._line is None:
             self._chosen = (self._chosen + steps) % len(found)
@@ -253,7 +253,7 @@ class Prompt(Vertical):
         self.post_message(self.Given(self.kind, text))
 
     def leave(self) -> None:
-        """Close without a result."""
+        """Close the prompt without a result."""
         self.post_message(self.Left())
 
     def close(self) -> None:
@@ -264,7 +264,7 @@ class Prompt(Vertical):
 
 
 def _files(typed: str) -> Completion:
-    """Return the files and folders whose names begin with the text."""
+    """Return the files and folders whose names begin with the typed text."""
     folder, name = os.path.split(typed)
     try:
         found = sorted(os.scandir(os.path.expanduser(folder or ".")), key=lambda entry: entry.name)

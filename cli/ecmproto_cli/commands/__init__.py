@@ -1,1 +1,3 @@
-"""One file per command; each exposes ``command`` and imports its dependencies inside."""
+"""The commands, with one module each; each module exposes ``command`` and imports dependencies when
+called.
+"""

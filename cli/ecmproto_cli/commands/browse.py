@@ -1,4 +1,4 @@
-"""``ecmproto browse``: a capture, or an interface, in a window in the terminal."""
+"""``ecmproto browse``: show a capture or an interface in a terminal window."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _opened(
 
 
 def _stdin() -> BinaryIO:
-    """Return the pipe on stdin, and replace stdin by the terminal, for the keys."""
+    """Return the pipe on stdin, and connect stdin to the terminal, for keys."""
     pipe = os.fdopen(os.dup(0), "rb", buffering=0)
     with suppress(OSError):
         terminal = os.open("/dev/tty", os.O_RDWR)

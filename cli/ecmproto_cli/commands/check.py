@@ -1,4 +1,4 @@
-"""``ecmproto check``: a capture checked against rules."""
+"""``ecmproto check``: check a capture against rules."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _baseline(path: str | None) -> Mapping[tuple[str, str], int] | None:
 
 
 def _listed(rules: Sequence[Rule], family_of: Mapping[str, Family]) -> str:
-    """Return a line or two for each rule, under their families."""
+    """Return one or two lines per rule, grouped by family."""
     lines: list[str] = []
     title = ""
     for rule in rules:
@@ -244,7 +244,7 @@ def _check(
     trailer: str | None,
     is_sample: bool,
 ) -> tuple[Checked, bool]:
-    """Return the findings in the captures, and whether reading them was interrupted."""
+    """Return the findings in the captures, and whether an interrupt ended the reading."""
     from ecmproto.tools.check.checker import Checker
 
     new = partial(Checker, rules, parameters, families=families, sampled=is_sample, ethertypes=ethertypes)

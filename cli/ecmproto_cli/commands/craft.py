@@ -1,4 +1,4 @@
-"""``ecmproto craft``: frames from a line, a specification, JSON or columns, one or a hundred million."""
+"""``ecmproto craft``: build frames from a command line, a specification, JSON or columns."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _steps(
     times: dict[str, str | None],
     ethertypes: EtherTypes,
 ) -> list[Step] | None:
-    """Return the steps of a storm or a sequence; None if neither was given."""
+    """Return the steps of a storm or a sequence, or ``None`` if neither was given."""
     if storm is not None:
         told = storm_from(arguments, line, storm, options, ethertypes)
         steps = storm_steps(told, options, times["time"])
@@ -226,7 +226,7 @@ def _steps(
 def _check_options(
     arguments: tuple[str, ...], from_json: str | None, columns: str | None, fix: bool, line: dict[str, Any]
 ) -> None:
-    """Refuse options that do not fit the source."""
+    """Refuse options that are not valid for the source of frames."""
     if fix and from_json is None and (arguments or columns is None):
         raise click.UsageError("--fix needs --from-json: other frames are always fixed, except with --raw")
     for name, option in (("sweep", "sweeps"), ("count", "count")):
@@ -259,7 +259,7 @@ def _timed(
 
 
 def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, force: bool) -> None:
-    """Write the frames; the output is opened with the first one."""
+    """Write the frames; the output is opened when the first frame is available."""
     from ecmproto.frames.capture import open_sink
     from ecmproto.tools.craft.output import output_of
 

@@ -1,4 +1,4 @@
-"""``ecmproto demo``: commands one after another, on the bundled captures."""
+"""``ecmproto demo``: run several commands on the bundled captures."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ STEPS = (
         "replay -r pcaps/incast.pcap.gz --cp qcn --rp qcn --seed 1",
     ),
 )
-"""Titles and commands."""
+"""Titles and command lines of the steps."""
 
 
 def captures_folder() -> Path:
-    """Return the folder of the bundled captures: in the package, or in the sources."""
+    """Return the folder of the bundled captures, which is in the package or in the source tree."""
     packed = Path(__file__).parents[1] / "captures"
     return packed if packed.is_dir() else Path(__file__).parents[3] / "pcaps"
 
@@ -73,7 +73,7 @@ def command(folder: str | None, force: bool) -> int:
 
 
 def _run(line: str, folder: str) -> int:
-    """Run a command in a folder, with this installation's packages; return its exit code."""
+    """Run a command line in a folder, with the packages of this installation; return the exit code."""
     packages = (os.path.abspath(module.__path__[0] + "/..") for module in (ecmproto, ecmproto_cli))
     known = [*packages, *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
@@ -83,7 +83,7 @@ def _run(line: str, folder: str) -> int:
 
 
 def _copy(folder: Path, *, force: bool) -> None:
-    """Copy the captures."""
+    """Copy the bundled captures to a folder."""
     from ecmproto.paths import make_folder
 
     sources = [path for path in sorted(captures_folder().iterdir()) if ".pcap" in path.name]

@@ -1,4 +1,4 @@
-"""``ecmproto diff``: two captures frame by frame and field by field."""
+"""``ecmproto diff``: compare two captures frame by frame and field by field."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _watched(batches: Iterable[Batch], reader: CaptureReader) -> Iterator[Batch]
 
 
 def _show_text(comparison: Comparison, out: Stdout, limit: int | None) -> None:
-    """Write the differences, ``limit`` of them or all, and the summary."""
+    """Write the summary and the differences, at most ``limit`` differences if given."""
     from ecmproto.frames.dissect import Lines
 
     text = DifferenceText(Lines(), width=shutil.get_terminal_size().columns if sys.stdout.isatty() else 0)
@@ -191,7 +191,7 @@ def _show_text(comparison: Comparison, out: Stdout, limit: int | None) -> None:
 
 
 def _listable(comparison: Comparison) -> int:
-    """Return the number of differences that listing would have given."""
+    """Return the number of differences that a list would contain."""
     summary = comparison.summary
     return summary.differences - (0 if comparison.lists_times else summary.kinds["retimed"])
 
@@ -243,14 +243,14 @@ _ARROW = "→"
 _OCTETS_SHOWN = 16
 _FEW_OF_LAYER = 5
 _FEW_FIELDS = 12
-"""Fields in the summary."""
+"""The maximum number of fields in the summary."""
 _INDENT = " " * 8
 
 
 class DifferenceText:
-    """Writes differences; frames that moved together share a line.
+    """A writer of differences; frames that moved together are shown in one line.
 
-    ``width`` is the maximum width of a frame's line; 0: unlimited.
+    ``width`` is the maximum width of a frame's line; 0 means unlimited.
     """
 
     def __init__(self, lines: Lines, *, width: int = 0) -> None:
@@ -259,7 +259,10 @@ class DifferenceText:
         self._moved: list[Difference] = []
 
     def difference(self, difference: Difference) -> str:
-        """Return a difference as text, or nothing yet if it may be one of several that moved together."""
+        """Return a difference as text.
+
+        The result is empty if the difference may belong to a group of frames that moved together.
+        """
         if difference.kind == "moved" and self._goes_on(difference):
             self._moved.append(difference)
             return ""
@@ -270,7 +273,7 @@ class DifferenceText:
         return before + self._text(difference)
 
     def rest(self) -> str:
-        """Return the pending lines."""
+        """Return the text of the pending differences."""
         moved, self._moved = self._moved, []
         if len(moved) < 2:
             return "".join(map(self._text, moved))
@@ -325,7 +328,7 @@ def _apart_text(apart_ns: int | None) -> str:
 
 
 def _exact(ns: int) -> str:
-    """Return a time with all its digits, in the largest unit that does not exceed it."""
+    """Return a time with all digits, in the largest unit that does not exceed the time."""
     exponent, unit = next((each for each in TIME_UNITS if ns >= 10 ** each[0]), TIME_UNITS[-1])
     whole, part = divmod(ns, 10**exponent)
     digits = f"{part:0{exponent}}".rstrip("0") if exponent else ""
@@ -333,7 +336,7 @@ def _exact(ns: int) -> str:
 
 
 def changes_text(changes: Sequence[FieldChange]) -> Iterator[str]:
-    """Yield a line for each field that differs, or one for a whole layer that only one frame has."""
+    """Yield one line per different field, or one line for a layer that only one frame has."""
     width = max((len(change.name) for change in changes), default=0)
     for layer, some in _by_layer(changes):
         one_side = _one_side(layer, some)
@@ -352,7 +355,7 @@ def _by_layer(changes: Sequence[FieldChange]) -> Iterator[tuple[str, list[FieldC
 
 
 def _one_side(layer: str, changes: Sequence[FieldChange]) -> str:
-    """Return the line of a layer with several fields in one of the frames and none in the other."""
+    """Return the line for a layer with several fields that only one of the frames has."""
     if len(changes) < 2 or layer in ("frame", "eth"):
         return ""
     added = all(not change.a for change in changes)
@@ -398,7 +401,9 @@ def _values(name: str, values: Sequence[int | bytes | str]) -> str:
 
 
 def _octets_text(change: FieldChange) -> str:
-    """Return the difference of two octet strings: sizes, first offset, and the octets from there."""
+    """Return the difference of two octet strings: sizes, first different offset, and octets from this offset
+    on.
+    """
     (a,), (b,) = change.a, change.b
     assert isinstance(a, bytes)
     assert isinstance(b, bytes)
@@ -415,7 +420,7 @@ def _octets_text(change: FieldChange) -> str:
 
 
 def summary_text(comparison: Comparison, *, more: int = 0) -> str:
-    """Return the summary: counts, fields, times, interfaces; ``more`` differences were not listed."""
+    """Return the summary: counts, fields, times and interfaces; ``more`` differences were not listed."""
     summary = comparison.summary
     lines = []
     if more:
