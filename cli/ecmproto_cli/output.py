@@ -1,4 +1,4 @@
-"""Output of the commands: file formats, checks that files can be written, large texts on stdout, tables."""
+"""Output of the commands: output formats, checks of output files, buffered text on stdout, and tables."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SUFFIXES = _CAPTURES | _COLUMNS | _TEXTS
 _ANY_TEXT = ".txt"
 
 BINARY = frozenset({*_CAPTURES.values(), *_COLUMNS.values()})
-"""Forms that are no text for a terminal."""
+"""Binary output formats, which cannot be printed on a terminal."""
 
 
 def output_form(output: str | None, asked: str | None, forms: Collection[str], *, text: str) -> str | None:
-    """Return the form of -T, else the one of the suffix of ``output``, ignoring .gz and .zst.
+    """Return the output format from -T, or from the suffix of ``output`` without .gz and .zst.
 
-    None without either; ``text`` is the form of .txt without -T.  UsageError where they contradict each
-    other, and for the suffix of a form that is not in ``forms``.
+    Returns None if neither is given. ``text`` is the format for .txt files without -T. Raises UsageError if
+    -T and the suffix contradict each other, or if the format of the suffix is not in ``forms``.
     """
     suffix = _suffix(output)
     named = _SUFFIXES.get(suffix)
@@ -56,9 +56,10 @@ def _suffix(output: str | None) -> str:
 
 
 def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
-    """Refuse outputs that cannot be written before the work begins, and two that are one file.
+    """Raise an error if an output cannot be written, or if two outputs are the same file.
 
-    UsageError and OutputError; stdout, given as ``-``, can take one output.
+    Raises UsageError if a path, or ``-`` for stdout, occurs twice. Raises OutputError if a file cannot be
+    written.
     """
     from ecmproto.frames.capture.writer import check_sink
 
@@ -84,10 +85,10 @@ _PIECE_CHARACTERS = 1 << 16
 
 
 class Stdout:
-    """A text buffer for stdout, written when it is large enough or flushed.
+    """A buffer for text on stdout, which is written when the buffer is full or flushed.
 
-    ``encoding`` is the terminal's unless given; characters outside it become ``?``.  With a ``sink`` the text
-    goes there instead, unchanged.
+    ``encoding`` is by default the encoding of stdout. Characters that cannot be encoded become ``?``. If a
+    ``sink`` is given, the text is written to the sink without escaping.
     """
 
     def __init__(self, encoding: str = "", sink: Sink | None = None) -> None:
@@ -99,14 +100,14 @@ class Stdout:
         self._characters = 0
 
     def write(self, text: str) -> None:
-        """Write ``text`` now or later."""
+        """Append ``text`` to the buffer, and flush a full buffer."""
         self._parts.append(text)
         self._characters += len(text)
         if self._characters >= _PIECE_CHARACTERS:
             self.flush()
 
     def write_octets(self, octets: bytes | memoryview) -> None:
-        """Write UTF-8 octets now."""
+        """Write text that is encoded in UTF-8; octets are written immediately if the output is UTF-8 too."""
         if self._is_utf8:
             self.flush()
             self._put(memoryview(octets))
@@ -114,7 +115,7 @@ class Stdout:
             self.write(str(octets, "utf-8"))
 
     def flush(self) -> None:
-        """Write the collected text."""
+        """Write the buffered text."""
         text = "".join(self._parts)
         self._parts.clear()
         self._characters = 0
@@ -143,10 +144,12 @@ def _write(left: memoryview) -> None:
 
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0) -> str:
-    """Return names and values as `ecmproto.tables.pairs`, coloured if requested."""
+    """Return names and values as a table from `ecmproto.tables.pairs`, with colours if enabled."""
     return tables.pairs(rows, width=width, paint=paint)
 
 
 def columns_of(rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return a table as `ecmproto.tables.columns_of`, as wide as the terminal, coloured if requested."""
+    """Return a table from `ecmproto.tables.columns_of` in the width of the terminal, with colours if
+    enabled.
+    """
     return tables.columns_of(rows, width=terminal_width(), paint=paint)

@@ -1,8 +1,9 @@
-"""The library of kernels, built: ``python -m ecmproto_cli.prebuilding [PATH] [STEP]...``.
+"""Build the library of kernels: ``python -m ecmproto_cli.prebuilding [PATH] [STEP]...``.
 
-Compiles what commands need, for any processor of this architecture, and links it into PATH, which is in the
-package unless given (`ecmproto.kernels.building`).  The same sources, numba, llvmlite and linker give the
-same octets wherever it runs.  ``NUMBA_DEBUGINFO=1`` adds line tables, ``NUMBA_BOUNDSCHECK=1`` bounds checks.
+The program compiles the kernels that commands need for any processor of this architecture. It links the
+kernels into PATH, by default the library in the package (`ecmproto.kernels.building`). The same sources and
+the same versions of numba, llvmlite and linker give identical octets on every machine. ``NUMBA_DEBUGINFO=1``
+adds line tables. ``NUMBA_BOUNDSCHECK=1`` adds bounds checks.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _PROCESSOR = {"x86_64": "x86-64-v2"}.get(platform.machine(), "generic")
-"""The oldest processor that the library is for; all since 2009."""
+"""The oldest processor type that the library supports; all processors since 2009 support its code."""
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "NUMBA_CPU_NAME": _PROCESSOR, "NUMBA_CPU_FEATURES": ""}
 _DEBUG = "NUMBA_DEBUGINFO", "NUMBA_BOUNDSCHECK"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Build it, in a process whose environment gives the same code on every machine."""
+    """Build the library in a process whose environment makes the code independent of the machine."""
     others = {name: value for name, value in os.environ.items() if name in _DEBUG or name[:6] != "NUMBA_"}
     wanted = others | _ENVIRONMENT
     if os.environ != wanted:
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def build(path: Path | None = None, names: Sequence[str] = ()) -> None:
-    """Build the library of what some steps need, or all."""
+    """Build the library with the kernels of the named steps, or of all steps."""
     from ecmproto.kernels import building, compiler, library
     from ecmproto_cli.kernel_steps import run, steps
 

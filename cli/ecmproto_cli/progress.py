@@ -1,9 +1,8 @@
-"""Progress of long work: a bar while a large capture is read on a terminal, else a line.
+"""Progress reports for long work: a bar while a large capture is read on a terminal, else lines.
 
-A command without output for two seconds reports its step on stderr: reading, crafting or replaying, the
-frames done and their number, or compiling.  On a terminal it does so again at each further long step;
-elsewhere one line is all.  A command for which kernels are compiled once reports that
-(`reporting_compilation`).  `SWITCH`, set to 0 in the environment, silences it.
+If a command prints nothing for two seconds, a line on stderr reports the current step and its progress. On a
+terminal, each further long step is reported too. `reporting_compilation` reports that kernels are being
+compiled. The environment variable in `SWITCH` turns progress reports off if its value is 0.
 """
 
 from __future__ import annotations
@@ -35,46 +34,49 @@ PATIENCE_S = 2.0
 _COMPILING_PATIENCE_S = 1.0
 _COMPILER = "numba.core.compiler"
 _LINE_S, _LINES_S = 0.5, 60.0
-"""The minimum interval of lines on a terminal, and elsewhere."""
+"""Minimum intervals between progress lines in seconds: on a terminal, and elsewhere."""
 _MAX_FAILURES = 10
 _WORTH_OCTETS = 4 << 20
-"""The minimum size of a source with a bar; below it the bar would only flash."""
+"""Minimum size in octets of a source with a progress bar."""
 
 
 class Sized(Protocol):
-    """A source of known progress: the octets read so far, and in all (None: unknown)."""
+    """A source with known progress."""
 
     @property
     def octets_read(self) -> int:
-        """Octets read so far."""
+        """Number of octets that were read."""
 
     @property
     def size_octets(self) -> int | None:
-        """Octets in all."""
+        """Size of the source in octets, or None if the size is unknown."""
 
 
 def is_enabled() -> bool:
-    """Return whether progress is shown at all."""
+    """Return whether progress reports are enabled."""
     return os.environ.get(SWITCH) != "0"
 
 
 class Work:
-    """The current step of a command, reported on stderr when it takes long and nothing else was written."""
+    """The current step of a command, which is reported on stderr if the step takes long."""
 
     def __init__(self) -> None:
         self.reports = 0
-        """The number of reports."""
+        """Number of reports that were printed."""
         self._begun = False
         self._describe: Callable[[], str] | None = None
         self._timer: threading.Timer | None = None
 
     def begin(self) -> None:
-        """Begin reporting steps that take long."""
+        """Start reporting long steps."""
         self.reports = 0
         self._begun = True
 
     def at(self, step: str | Callable[[], str]) -> None:
-        """Set the current step, if reporting has begun; a function is called only for a report."""
+        """Set the current step, if reporting was started.
+
+        If ``step`` is a function, it is called only when a report is printed.
+        """
         if self._begun:
             self._describe = step if callable(step) else lambda: step
             if self._timer is None or (self.reports and sys.stderr.isatty()):
@@ -88,7 +90,7 @@ class Work:
                     self._timer.start()
 
     def end(self) -> None:
-        """Stop reporting: the command writes output from here on, or is done."""
+        """Stop reporting, because the command writes output or has ended."""
         self._begun = False
         self._describe = None
         if self._timer is not None:
@@ -104,11 +106,11 @@ class Work:
 
 
 work = Work()
-"""The current work of this process's command."""
+"""The current work of the command in this process."""
 
 
 def is_compiling() -> bool:
-    """Return whether a thread of this process compiles kernels; loading compiled ones does not count."""
+    """Return whether a thread of this process is compiling kernels."""
     for innermost in sys._current_frames().values():
         frame: FrameType | None = innermost
         while frame is not None:
@@ -119,13 +121,13 @@ def is_compiling() -> bool:
 
 
 def _compiling() -> str:
-    """Return the kernel being compiled as text."""
+    """Return a text that names the kernel being compiled."""
     under_way = getattr(sys.modules.get("ecmproto.kernels.cache"), "under_way", [])
     return f"compiling{' '.join(['', *under_way[-1:]])}, which only a first run does"
 
 
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
-    """Yield ``items``, showing the progress of ``source``."""
+    """Yield ``items`` and show the progress of reading ``source``."""
     if not is_enabled() or not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
         reading(source, label)
         yield from items
@@ -141,7 +143,7 @@ def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
 
 
 def reading(source: Sized, label: str) -> None:
-    """Report ``source`` as the current step."""
+    """Set reading ``source`` as the current step."""
 
     def describe() -> str:
         size, read = source.size_octets, source.octets_read
@@ -152,7 +154,9 @@ def reading(source: Sized, label: str) -> None:
 
 @contextmanager
 def reporting_compilation() -> Iterator[None]:
-    """Print on stderr that kernels are being compiled, if the block takes long."""
+    """Print on stderr that kernels are being compiled, if the block compiles kernels for more than a
+    second.
+    """
     import threading
 
     from ecmproto.kernels.sources import when_compiling
@@ -178,9 +182,10 @@ def _report_compiling() -> None:
 
 
 class TaskProgress:
-    """The progress of an executor's tasks: a line kept up to date on a terminal, elsewhere one a minute.
+    """The progress of an executor's tasks.
 
-    ``kept_in`` names the file of finished tasks; ``shown`` turns output on.
+    On a terminal, a progress line is updated every half second. Elsewhere, a line is printed every minute.
+    ``store`` names the file of finished tasks. ``shown`` enables output.
     """
 
     def __init__(self, tally: Tally, *, store: str | None, shown: bool = True) -> None:
@@ -205,7 +210,7 @@ class TaskProgress:
             echo(f"ecmproto: {tally.finished:,} of {counted(tally.total, tally.noun)}", err=True)
 
     def text(self) -> str:
-        """Return the tasks done, their rate, and the time left."""
+        """Return the number of finished tasks, the rate of tasks, and the remaining time as text."""
         tally = self.tally
         parts = [f"{tally.finished:,} of {counted(tally.total, tally.noun)}"]
         if tally.known:
@@ -221,7 +226,7 @@ class TaskProgress:
         return ", ".join(parts)
 
     def show(self, tally: Tally) -> None:
-        """Count a finished task."""
+        """Show the progress after a finished task, at most once per interval."""
         if not self._shown:
             return
         terminal = sys.stderr.isatty()
@@ -237,14 +242,16 @@ class TaskProgress:
             echo(f"ecmproto: {self.text()}", err=True)
 
     def _clear(self) -> None:
-        """Clear the line."""
+        """Clear the progress line."""
         work.end()
         if self._line:
             echo_over()
             self._line = False
 
     def print_interrupted(self) -> None:
-        """Print the state after a Ctrl-C, and the way to continue."""
+        """Print the number of finished tasks after an interrupt, and whether the same command continues the
+        work.
+        """
         tally = self.tally
         done = f"{tally.known + tally.done:,} of {counted(tally.total, tally.noun)} done"
         where = f"stored in {self._store}: the same command continues" if self._store else "none is stored"
@@ -267,7 +274,7 @@ def _duration(seconds: float) -> str:
 
 
 def print_failures(tally: Tally) -> bool:
-    """Print the tasks that failed, or were set aside, on stderr; return whether there are any."""
+    """Print the failed tasks on stderr, and return whether any task failed."""
     for result in tally.failures[:_MAX_FAILURES]:
         failure = result.failure
         if failure is not None:

@@ -1,7 +1,7 @@
-"""Frames described on the command line or in a file, which `craft` builds and `send` sends.
+"""Frames that `craft` builds and `send` sends.
 
-They come from LAYER FIELD=VALUE ... with its options, a specification, JSON or columns; from a named sequence
-of frames; or from a pause storm and its arithmetic.
+The frames are described as LAYER FIELD=VALUE ... with options, in a specification, in JSON or in columns.
+They can also be a named sequence of frames, or a pause storm.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ line_options = with_options(
         "--raw", is_flag=True, help="Build exactly the given layers and values, and compute or pad nothing."
     ),
 )  # fmt: skip
-"""Options of a frame given as LAYER FIELD=VALUE ...: --dst, --vlan, --sweep and so on."""
+"""Options for a frame given as LAYER FIELD=VALUE ..., such as --dst, --vlan and --sweep."""
 
 
 def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], line: dict[str, Any]) -> None:
-    """Refuse a command line without a source of frames, or with several: a LAYER, or options ``sources``.
+    """Raise UsageError unless the command line has exactly one source of frames.
 
-    Also options of a frame given as LAYER FIELD=VALUE ... without one.
+    A source is a LAYER or an option from ``sources``. Raises UsageError also for `line_options` without a
+    LAYER.
     """
     told = [name for name, given in sources.items() if given is not None]
     # columns are of a LAYER, or of complete frames
@@ -81,7 +82,7 @@ def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], lin
 
 
 def stack_from(arguments: tuple[str, ...], line: dict[str, Any]) -> Stack:
-    """Return the layers of LAYER FIELD=VALUE ... and `line_options`."""
+    """Return the layers for LAYER FIELD=VALUE ... and for `line_options`."""
     from ecmproto.tools.craft.stack import stack_from_arguments
 
     stack = stack_from_arguments(arguments)
@@ -93,7 +94,10 @@ def stack_from(arguments: tuple[str, ...], line: dict[str, Any]) -> Stack:
 
 
 def from_line(arguments: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
-    """Return the recipe for LAYER FIELD=VALUE ... and `line_options`; SpecError if they are invalid."""
+    """Return the recipe for LAYER FIELD=VALUE ... and for `line_options`.
+
+    Raises SpecError if the arguments or the options are invalid.
+    """
     from ecmproto.tools.craft.recipe import Recipe, count_of
     from ecmproto.tools.craft.spec import plan_of
 
@@ -112,7 +116,10 @@ def from_line(arguments: tuple[str, ...], line: dict[str, Any], reading: Reading
 
 
 def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe | Chunk]:
-    """Return the frames of a specification, a .toml or .json file or JSON on stdin, while it is read."""
+    """Return an iterator over the frames of a specification: a .toml file, a .json file, or JSON on stdin.
+
+    JSON is read during the iteration.
+    """
     from ecmproto.tools.craft.spec import read_json, read_toml
 
     if path == "-":
@@ -127,7 +134,7 @@ def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe 
 
 
 def spec_frames(path: str, reading: Reading, side: Side) -> Iterator[Recipe | Chunk]:
-    """Return the frames of a .toml specification that leave by a side."""
+    """Return the frames of a .toml specification that are sent from one side of the device."""
     from ecmproto.tools.craft.spec import read_toml
 
     with open(path, "rb") as stream:
@@ -145,9 +152,10 @@ def spec_expectations(path: str) -> list[Expectation]:
 def from_columns(
     path: str, arguments: tuple[str, ...], line: dict[str, Any], reading: Reading, *, timed: bool
 ) -> Iterator[Chunk]:
-    """Return the frames of a file of columns: built as LAYER FIELD=VALUE ..., or rebuilt without a layer.
+    """Return the frames for a file of columns.
 
-    ``timed``: options set the times.
+    Each row is built as LAYER FIELD=VALUE ... if a layer is given, else rebuilt from its columns. ``timed``
+    means that options set the times of the frames.
     """
     from ecmproto.tools.craft.columns import frames_of_template, rebuilt_frames
 
@@ -163,9 +171,10 @@ def from_columns(
 
 @contextmanager
 def bounded_memory(path: str, octets: int) -> Iterator[None]:
-    """Limit this process to ``octets`` more of memory while it reads a file of columns, perhaps compressed.
+    """Limit this process to ``octets`` of additional memory while the process reads a file of columns.
 
-    No limit is set where the system does not report memory use, or has a lower one itself.
+    Raises CommandError if reading needs more memory. A lower limit of the system remains in force. No limit
+    is set if the system does not report memory use.
     """
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
@@ -193,7 +202,9 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
 
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
-    """Return the command line that shows valid input: ``fields`` of a format, or ``command --help``."""
+    """Return a command that shows valid input: ``ecmproto fields`` for a known format, else the command's
+    help.
+    """
     from ecmproto.wire.formats.registry import BY_PREFIX
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
@@ -207,14 +218,17 @@ _SHORTHANDS = ("dst", "src", "vlan", "prio", "flow", "ip")
 
 
 def is_sequence(arguments: tuple[str, ...]) -> bool:
-    """Return whether words name a sequence: no layer has a hyphen in its name."""
+    """Return whether the first argument names a sequence: sequence names contain a hyphen, layer names do
+    not.
+    """
     return bool(arguments) and "-" in arguments[0] and "=" not in arguments[0]
 
 
 def sequence_steps(arguments: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Step]:
-    """Return the steps of SEQUENCE PARAMETER=VALUE ...; options of ``line`` are parameters of their name.
+    """Return the steps for SEQUENCE PARAMETER=VALUE ...
 
-    SpecError and ParameterError for invalid ones.
+    Options in ``line`` set the parameters with the same names. Raises SpecError or ParameterError for invalid
+    arguments.
     """
     sequence, given = _sequence(arguments, line)
     return sequence.steps(given, **read)
@@ -223,7 +237,10 @@ def sequence_steps(arguments: tuple[str, ...], line: Mapping[str, Any], **read: 
 def sequence_expectations(
     arguments: tuple[str, ...], line: Mapping[str, Any], **read: Any
 ) -> list[Expectation]:
-    """Return the expectations of a sequence as a whole; arguments and errors as `sequence_steps`."""
+    """Return the expectations on a whole sequence, for the arguments of `sequence_steps`.
+
+    Raises the errors of `sequence_steps`.
+    """
     sequence, given = _sequence(arguments, line)
     return sequence.expected(given, **read)
 
@@ -245,7 +262,10 @@ def _sequence(arguments: tuple[str, ...], line: Mapping[str, Any]) -> tuple[Fram
 
 
 def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Return the frames of a sequence's steps; SpecError with the position of an error."""
+    """Return the frames for the steps of a sequence.
+
+    Raises SpecError with the position of the invalid step.
+    """
     from ecmproto.tools.craft.spec import read_items
 
     return read_items((step.item for step in steps), name, reading)
@@ -254,7 +274,7 @@ def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[R
 def line_item(
     arguments: tuple[str, ...], line: Mapping[str, Any], times: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return the item of a specification equivalent to LAYER FIELD=VALUE ... and its options."""
+    """Return the specification item that is equivalent to LAYER FIELD=VALUE ... and its options."""
     item: dict[str, Any] = {"frame": shlex.join(arguments)}
     item |= {name: line[name] for name in (*_SHORTHANDS, "count") if line[name] is not None}
     if line["raw"]:
@@ -266,7 +286,11 @@ def line_item(
 
 
 def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation], sink: Sink) -> None:
-    """Write expectations, one JSON document per line: for each frame, else for all."""
+    """Write one expectation per line as JSON.
+
+    Expectations on single frames are written if there are any, else the expectations on the whole sequence.
+    Raises UsageError if there are no expectations.
+    """
     documents: list[Mapping[str, Any]] = [step.expected for step in steps if step.expected is not None]
     documents = documents or [each.document() for each in expectations]
     if not documents:
@@ -280,7 +304,7 @@ def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation
 def write_toml(
     items: Iterable[Mapping[str, Any]], expectations: Iterable[Expectation], path: str, force: bool
 ) -> None:
-    """Write a specification."""
+    """Write a .toml specification."""
     from ecmproto.frames.capture import open_sink
     from ecmproto.tools.craft.spec import toml_of
 
@@ -290,7 +314,7 @@ def write_toml(
 
 
 def sequence_list() -> str:
-    """Return the sequences with their parameters as text."""
+    """Return a text that lists the sequences and their parameters."""
     from ecmproto.tools.craft.switch_tests import SEQUENCES
 
     blocks = []
@@ -311,12 +335,12 @@ storm_options = with_options(
     ),
     click.option("--no-release", is_flag=True, help="Omit the frame that ends a storm's last pause."),
 )
-"""--duration, --renew and --no-release, which go with --storm."""
+"""The options --duration, --renew and --no-release, which require --storm."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StormOptions:
-    """The values of `storm_options`; the duration in ns."""
+    """The values of `storm_options`, with the duration in ns."""
 
     duration: int | None
     renew: str | None
@@ -324,19 +348,22 @@ class StormOptions:
 
     @property
     def duration_ns(self) -> int:
-        """The duration, by default a second."""
+        """The duration in ns, one second by default."""
         return NS_PER_S if self.duration is None else self.duration
 
 
 def pop_storm_options(line: dict[str, Any]) -> StormOptions:
-    """Remove the storm's options from ``line`` and return them."""
+    """Remove the storm options from ``line`` and return their values."""
     return StormOptions(**{each.name: line.pop(each.name) for each in dataclasses.fields(StormOptions)})
 
 
 def check_storm(
     storm: str | None, arguments: tuple[str, ...], options: StormOptions, others: Mapping[str, object]
 ) -> None:
-    """Refuse options of a storm without one; with one, ``others``, which set the times of frames too."""
+    """Raise UsageError for storm options without --storm, or for options that conflict with --storm.
+
+    ``others`` are options that set the times of frames, and therefore conflict with --storm.
+    """
     named = others if storm is not None else dataclasses.asdict(options)
     given = [
         name.replace("_", "-")
@@ -359,7 +386,10 @@ def storm_from(
     options: StormOptions,
     ethertypes: EtherTypes,
 ) -> Storm:
-    """Return the storm of LAYER FIELD=VALUE ... on a link; SpecError and ParameterError as `storm_of`."""
+    """Return the storm for a pause frame given as LAYER FIELD=VALUE ... and for a link speed.
+
+    Raises the SpecError and ParameterError of `storm_of`.
+    """
     from ecmproto.control.mechanisms.lossless import DEFAULT_SHARE, share_of
     from ecmproto.tools.craft.sequences import storm_of
 
@@ -370,7 +400,10 @@ def storm_from(
 
 
 def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[Step]:
-    """Return the frames of a storm that begins at ``time``; ParameterError for more than UNASKED_FRAMES."""
+    """Return the frames of a storm that begins at ``time``.
+
+    Raises ParameterError if the storm has more than UNASKED_FRAMES frames.
+    """
     from ecmproto.tools.craft.recipe import UNASKED_FRAMES, time_of
     from ecmproto.tools.craft.sequences import Step
 
@@ -387,7 +420,7 @@ def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[S
 
 
 def storm_rows(storm: Storm, duration_ns: int | None) -> list[tuple[str, str]]:
-    """Return a storm's arithmetic, by name; None as the duration is unlimited."""
+    """Return rows of a name and a text that describe a storm; ``None`` is an unlimited duration."""
     renewal = storm.renewal
     held = storm.subject
     if duration_ns is not None:
@@ -405,7 +438,7 @@ def storm_rows(storm: Storm, duration_ns: int | None) -> list[tuple[str, str]]:
 
 
 def storm_document(storm: Storm) -> dict[str, object]:
-    """Return a storm's arithmetic as plain data."""
+    """Return the priorities, times and rates of a storm as plain data."""
     renewal = storm.renewal
     return {
         "priorities": None if storm.priorities is None else list(storm.priorities),
