@@ -164,7 +164,7 @@ def diff(
 ) -> Differences:
     """Return the differences between two captures.
 
-    All differences are counted, and ``limit`` differences are listed.
+    All differences are counted, and at most ``limit`` differences are listed.
 
     ``ignore`` contains fields and layers. ``tolerance`` contains permitted differences by field, such as
     ``{"time": "1us"}``. ``outer`` compares the outer frames of mirror and tunnel encapsulations. Raises
@@ -206,10 +206,11 @@ def edit(
     """Write edited captures to ``out``, and return the counts.
 
     ``filter`` selects the frames to edit. ``set`` contains new values by field, such as ``{"vlan.id": 7}``.
-    ``strip`` and ``add_tag`` are the tags to remove and to add, as on the command line. ``delete`` and
-    ``keep`` are filters for the frames to delete or keep. ``frames``, ``start`` and ``stop`` select frames by
-    number and time. Checksums over changed fields are updated, unless ``keep_checksums`` is set. ``fix``
-    updates all checksums. Raises CaptureError, OutputError, FilterError, SpecError and ParameterError.
+    ``strip`` and ``add_tag`` are the tags to remove and to add, as on the command line. With ``delete``, the
+    selected frames are deleted. With ``keep``, all other frames are deleted. ``frames``, ``start`` and
+    ``stop`` select frames by number and time. Checksums over changed fields are updated, unless
+    ``keep_checksums`` is set. ``fix`` updates all checksums. Raises CaptureError, OutputError, FilterError,
+    SpecError and ParameterError.
     """
     paths = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
     return edit_capture(

@@ -1,6 +1,5 @@
-"""Processing of many captures: statistics, checks, Parquet and filtered copies of each and of all,
-distributed.
+"""Distributed processing of many captures: statistics, checks, Parquet files and filtered copies.
 
-A folder receives the results of each capture, of all together, and a manifest; a second run does only what is
-missing.
+A folder contains the results of each capture, the results of all captures together, and a manifest. A second
+run processes only missing captures.
 """

@@ -1,8 +1,8 @@
-"""Jobs for each capture of a fleet: statistics, checks, Parquet, copies of the frames selected by a filter.
+"""Jobs for each capture of a fleet: statistics, checks, Parquet files, and copies of filtered frames.
 
-A job is plain data, sent to any worker. ``work`` processes a part of a capture and returns its state;
-``finish`` combines the states of the parts. The results depend neither on the workers nor on the order, so
-that one process and many write the same octets.
+A job is plain data that can be sent to any worker. ``work`` processes a part of a capture and returns the
+state. ``finish`` combines the states of the parts. The results depend neither on the workers nor on the
+order, so one process and many processes write the same octets.
 """
 
 from __future__ import annotations
@@ -36,29 +36,31 @@ if TYPE_CHECKING:
     from ecmproto.tools.check.checker import Checker
 
 _PARTIAL = ".4194304-99.partial"
-"""Longest suffix of a file that is being written."""
+"""The longest suffix of an incomplete file."""
 State = dict[str, Any]
-"""Plain data of a part, which can be combined with the data of other parts."""
+"""The state of a part as plain data. States of several parts can be combined."""
 
 DOCUMENTS, FRAMES, PIECES = "files", "frames", ".pieces"
-"""Folders of a fleet: documents of captures, the Parquet set, parts of copies until they are combined."""
+"""Folders of a fleet for the documents of captures, the Parquet files, and the parts of copies."""
 DONE = ".done"
-"""Prefix of the names of files with rows of finished tasks."""
+"""The prefix of files that contain the rows of finished tasks."""
 ALL, FINDINGS, ALL_COPIES = "all.json", "findings.ndjson", "all.pcapng"
-"""Results of all captures together: statistics or counts of findings, findings, copies."""
+"""Files with the results of all captures together: the statistics or the counts of findings, the findings,
+and the merged copies.
+"""
 
 
 @dataclass(slots=True)
 class Count:
-    """The frames of a part, counted as they pass; ``selected`` is the number selected by a filter."""
+    """The counts of the frames in a part. ``selected`` is the number of frames that the filter selects."""
 
     frames: int = 0
     selected: int = 0
     first_ns: int | None = None
-    """Earliest time of a frame; ``last_ns`` is the latest."""
+    """The earliest time of a frame; ``last_ns`` is the latest time."""
     last_ns: int | None = None
     begun_ns: int | None = None
-    """Time of the first frame with a time; ``ended_ns`` is the time of the last."""
+    """The time of the first frame with a time; ``ended_ns`` is the time of the last frame with a time."""
     ended_ns: int | None = None
 
     def as_dict(self) -> dict[str, int | None]:
@@ -66,7 +68,7 @@ class Count:
         return dataclasses.asdict(self)
 
     def watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield batches, counted."""
+        """Count the frames of batches, and yield the batches."""
         for batch in batches:
             self.add(batch)
             yield batch
@@ -95,9 +97,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The destination of a capture's results: below ``folder``, by its ``name`` and ``partition``.
+    """The destination of a capture's results, which depends on ``folder``, ``name`` and ``partition``.
 
-    ``path`` is the capture's path as given, ``part`` the offset of a part of it, None for the whole capture.
+    ``path`` is the path of the capture as given. ``part`` is the offset of a part, or ``None`` for the whole
+    capture.
     """
 
     folder: Path
@@ -107,7 +110,10 @@ class Target:
     part: int | None = None
 
     def path_of(self, result: str) -> Path:
-        """Return the path of a result, whose folder is made; SpecError for an invalid name."""
+        """Create the folder of a result, and return the path of the result.
+
+        Raises SpecError for an invalid name.
+        """
         path_below(self.folder, f"{result}{_PARTIAL}")
         path = path_below(self.folder, result)
         make_folder(path.parent)
@@ -116,49 +122,60 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The result of a part: its frames, its state, and the files that it wrote."""
+    """The result of a part: the counts, the state, and the written files."""
 
     count: Count
     read: Callable[[], State] = dict
-    """Function that returns the state; called for one part at a time, since a capture may have thousands."""
+    """A function that returns the state. A capture may have thousands of parts, so states are loaded one by
+    one.
+    """
     outputs: tuple[str, ...] = ()
     counted: Accumulator | Checker | None = None
-    """Counter of the whole capture, if it is at hand: `finish` then needs no state."""
+    """The counter of the whole capture, if available. With this counter, `finish` needs no state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The result of a capture: its files, and for a check each rule's numbers of judgements and findings."""
+    """The result of a capture: the written files.
+
+    For a check, the numbers of judgements and findings of each rule.
+    """
 
     outputs: tuple[str, ...]
     findings: Mapping[str, tuple[int, int]] | None = None
 
 
 class Job(Protocol):
-    """The processing of each capture; a dataclass of plain data."""
+    """The processing of each capture, as a dataclass of plain data."""
 
     kind: ClassVar[str]
     merges: ClassVar[bool]
-    """Whether there is a result of all captures together, combined from the states of each."""
+    """Whether the states of all captures are combined into a result for all captures together."""
 
     of_all: ClassVar[Sequence[str]]
-    """Results of all captures together."""
+    """The files with the results of all captures together."""
 
     @property
     def fields_used(self) -> Sequence[str]:
-        """Fields used by the results whose values may depend on a part's position in its capture."""
+        """Fields whose values may depend on the position of a part in the capture, and that the results
+        use.
+        """
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the paths of results known before a capture is read, below the fleet's folder."""
+        """Return the paths of results that are known before reading the capture, relative to the fleet's
+        folder.
+        """
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
-        """Return the reader of the frames to process: ``reader`` or its innermost frames."""
+        """Return the reader of the frames to process, either ``reader`` or a reader of the innermost
+        frames.
+        """
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Process a part."""
+        """Process a part of a capture."""
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
-        """Combine the parts of a capture, in their order, and write the results."""
+        """Combine the parts of a capture in order, and write the results."""
 
     def joined(self, states: Iterable[State]) -> State:
         """Return the state of a capture from the states of its parts."""
@@ -173,7 +190,7 @@ def _compiled(text: str) -> Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Filtered:
-    """The common settings of all jobs: the text of a filter, and unusual EtherTypes by role."""
+    """The common settings of all jobs: the text of a filter, and non-default EtherTypes by role."""
 
     merges: ClassVar[bool] = False
     of_all: ClassVar[Sequence[str]] = ()
@@ -183,15 +200,15 @@ class _Filtered:
 
     @property
     def fields_used(self) -> Sequence[str]:
-        """Fields of the filter."""
+        """The fields of the filter."""
         return () if self.filter is None else _compiled(self.filter).fields
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
-        """Return the reader of the frames as they come."""
+        """Return ``reader``, because the frames are processed unchanged."""
         return reader
 
     def results(self, name: str) -> Sequence[str]:
-        """Return none: their names depend on frames."""
+        """Return no paths, because the paths depend on the frames."""
         return ()
 
     def compiled(self) -> Filter | None:
@@ -203,19 +220,19 @@ class _Filtered:
         return EtherTypes(**self.ethertypes)
 
     def joined(self, states: Iterable[State]) -> State:
-        """Return nothing: the results of all captures need no states."""
+        """Return an empty state, because the results of all captures need no states."""
         return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfInnermost(_Filtered):
-    """Base class for jobs on innermost frames."""
+    """The base class for jobs that process innermost frames."""
 
     outer: bool = False
-    """Whether frames stay wrapped that a mirror or tunnel carries."""
+    """Whether the outer frames of mirror and tunnel encapsulations are processed."""
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
-        """Return the reader of the innermost frames, as `ecmproto stats` and `check` look at them."""
+        """Return a reader of the innermost frames, as in `ecmproto stats` and `check`."""
         from ecmproto.frames.batch.inner import InnerReader
 
         return reader if self.outer else InnerReader(reader, ethertypes=self.types())
@@ -231,7 +248,7 @@ def _write(path: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsJob(_OfInnermost):
-    """`ecmproto stats` of each capture, and of all of them together."""
+    """`ecmproto stats` for each capture, and for all captures together."""
 
     kind: ClassVar[str] = "stats"
     merges: ClassVar[bool] = True
@@ -244,7 +261,7 @@ class StatsJob(_OfInnermost):
     lossless: Sequence[int] | None = None
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the document of a capture."""
+        """Return the path of the capture's document."""
         return (f"{DOCUMENTS}/{name}.json",)
 
     def counts(self) -> Accumulator:
@@ -270,7 +287,7 @@ class StatsJob(_OfInnermost):
         return Done(count=count, read=lambda: state, counted=counted)
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
-        """Write the same document as `ecmproto stats -T json`."""
+        """Write the document that `ecmproto stats -T json` prints."""
         from ecmproto.frames.stats import Accumulator, document_text
 
         counts = parts[0].counted
@@ -285,7 +302,7 @@ class StatsJob(_OfInnermost):
         return self.together(states, other_captures=False).state()
 
     def together(self, states: Iterable[State], *, other_captures: bool) -> Accumulator:
-        """Return the counts of parts of one capture, or of captures, in their order."""
+        """Return the combined counts of the parts of a capture, or of several captures, in order."""
         from ecmproto.frames.stats import Accumulator
 
         whole = self.counts()
@@ -299,7 +316,7 @@ class StatsJob(_OfInnermost):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckJob(_OfInnermost):
-    """`ecmproto check` of each capture, and the number of findings of each rule in all of them."""
+    """`ecmproto check` for each capture, and the number of findings of each rule in all captures."""
 
     kind: ClassVar[str] = "check"
     of_all: ClassVar[Sequence[str]] = (ALL, FINDINGS)
@@ -307,13 +324,13 @@ class CheckJob(_OfInnermost):
     select: Sequence[str] = ()
     ignore: Sequence[str] = ()
     own_rules: Sequence[str] = ()
-    """Files of rules, which each worker reads again."""
+    """The files with the user's rules. Each worker reads these files."""
     own_digests: Sequence[str] = ()
-    """Digests of the files of rules, so that other rules are another job."""
+    """The digests of the files with the user's rules. Changed rules are therefore a different job."""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the lines of a capture."""
+        """Return the path of the capture's findings."""
         return (f"{DOCUMENTS}/{name}.ndjson",)
 
     def checker(self) -> Checker:
@@ -327,7 +344,7 @@ class CheckJob(_OfInnermost):
         return Checker(rules, self.parameters, families=families, ethertypes=self.types())
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Check a part."""
+        """Check a part of a capture."""
         from ecmproto.frames.stats.accumulator import add_all
 
         checker, count = self.checker(), Count()
@@ -338,7 +355,7 @@ class CheckJob(_OfInnermost):
         return Done(count=count, read=checker.state, counted=counted)
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
-        """Write the same lines as `ecmproto check -T ndjson`."""
+        """Write the lines that `ecmproto check -T ndjson` prints."""
         from ecmproto.tools.check.checker import Checker
         from ecmproto.tools.check.documents import json_lines
 
@@ -362,12 +379,12 @@ class CheckJob(_OfInnermost):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetJob(_Filtered):
-    """Columns of each capture, in a set partitioned like Hive's."""
+    """The columns of each capture as Parquet files with Hive partitions."""
 
     kind: ClassVar[str] = "parquet"
 
     fields: Sequence[str] = USUAL_FIELDS
-    """Columns of the set, the same in all its files whatever the captures contain."""
+    """The columns of the Parquet files, which are the same for all captures."""
     repeated: Repeated = "list"
     addresses: Addresses = "text"
 
@@ -377,7 +394,7 @@ class ParquetJob(_Filtered):
         return (*self.fields, *(() if self.filter is None else _compiled(self.filter).fields))
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Write a file of the set; none if no frame is selected."""
+        """Write a Parquet file, unless no frame is selected."""
         from ecmproto.frames.columns.arrow import schema_of
         from ecmproto.frames.columns.files import column_batches, write_batches
 
@@ -397,12 +414,14 @@ class ParquetJob(_Filtered):
         return Done(count=count, outputs=(result,))
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
-        """Return the files of the parts, which are files of the set."""
+        """Return the files of the parts, which need no combination."""
         return Finished(outputs=tuple(output for part in parts for output in part.outputs))
 
 
 def _file_of(target: Target) -> str:
-    """Return the name of a file of the set: the capture's name, a hash against equal names, and the part."""
+    """Return the name of a Parquet file, with the name of the capture, a hash to make the name unique, and
+    the part.
+    """
     part = "" if target.part is None else f"-{target.part:012}"
     return f"{Path(target.name).name}-{_digits(target.name)}{part}.parquet"
 
@@ -420,13 +439,18 @@ _OWN = (MANIFEST, DONE, f"{PIECES}/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterJob(_Filtered):
-    """The frames of each capture that a filter selects, as a capture of the same name."""
+    """A copy of each capture with the frames that the filter selects. The copy has the name of the
+    capture.
+    """
 
     kind: ClassVar[str] = "filter"
     of_all: ClassVar[Sequence[str]] = (ALL_COPIES,)
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the copy of a capture; SpecError for the name of a file of the fleet itself."""
+        """Return the path of the capture's copy.
+
+        Raises SpecError for a name that the fleet uses for another file.
+        """
         if name.startswith(_OWN):
             raise SpecError(
                 where=name, needed="a name that the fleet does not use itself", got="one of its own"
@@ -434,7 +458,9 @@ class FilterJob(_Filtered):
         return (name,)
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Copy the selected frames of a part; a whole capture without any leaves no file."""
+        """Copy the selected frames of a part. No file is written for a whole capture without selected
+        frames.
+        """
         from ecmproto.frames.columns.selection import selected
 
         count, wanted, types = Count(), self.compiled(), self.types()
@@ -464,7 +490,7 @@ class FilterJob(_Filtered):
         return Done(count=count, read=lambda: {"head_octets": head}, outputs=(result,))
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
-        """Concatenate the copies of parts."""
+        """Concatenate the copies of the parts."""
         outputs = [output for part in parts for output in part.outputs]
         if outputs in ([], [target.name]):
             return Finished(outputs=tuple(outputs))
@@ -491,12 +517,12 @@ JOBS: Mapping[str, type[StatsJob | CheckJob | ParquetJob | FilterJob]] = {
 
 
 def packed(state: State) -> bytes:
-    """Return a state as octets of JSON, so that rows with them are read fast, without parsing them."""
+    """Return a state as encoded JSON, so that the state is not parsed when the row is read."""
     return json.dumps(state, default=_as_text, allow_nan=False).encode()
 
 
 def unpacked(octets: bytes) -> State:
-    """Return the state from which `packed` made these octets."""
+    """Return the state that `packed` encoded."""
     state: State = json.loads(octets, object_hook=_as_octets)
     return state
 
@@ -520,5 +546,5 @@ def settings_of(job: Job) -> dict[str, Any]:
 
 
 def job_of(kind: str, settings: Mapping[str, Any]) -> Job:
-    """Return the job with the given settings."""
+    """Return a job with the given type and settings."""
     return JOBS[kind](**settings)

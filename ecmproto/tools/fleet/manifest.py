@@ -1,6 +1,6 @@
-"""The manifest of a fleet: a line of JSON for each capture, with its outcome and its results.
+"""The manifest of a fleet, with a JSON line for the outcome and the results of each capture.
 
-The first line contains the request; the others are in the order of the captures' names.
+The first line contains the request. The other lines are sorted by the names of the captures.
 """
 
 from __future__ import annotations
@@ -22,42 +22,44 @@ SCHEMA = "ecmproto/fleet/1"
 FILE = "manifest.ndjson"
 
 Outcome: TypeAlias = Literal["done", "cut short", "unreadable", "set aside"]
-"""Outcomes of a capture: read to its end; read in part; not readable; set aside after ending two workers."""
+"""Outcomes of a capture: read to its end, partly read, not readable, or skipped after two worker failures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestLine:
-    """The outcome of one capture."""
+    """The outcome of a capture."""
 
     path: str
     name: str
-    """Name of the capture's results."""
+    """The name of the capture's results."""
     size_octets: int
     modified_ns: int
     digest: str | None
-    """SHA-256 digest of the file; for a capture in parts ``parts:`` and the digest of their digests."""
+    """The SHA-256 digest of the file. For a capture in parts, ``parts:`` and the digest of the parts'
+    digests.
+    """
     parts: int
     outcome: Outcome
     problem: str | None
-    """Error that ended reading early."""
+    """The error that ended the capture early."""
     frames: int
     selected: int
-    """Number of frames selected by the filter; all frames without one."""
+    """The number of frames that the filter selects, or of all frames without a filter."""
     first_ns: int | None
-    """Earliest time of a frame; ``last_ns`` is the latest."""
+    """The earliest time of a frame; ``last_ns`` is the latest time."""
     last_ns: int | None
     partition: Mapping[str, str | None]
-    """Values from the capture's name by a pattern, and its day."""
+    """The values that a pattern extracts from the capture's name, and the day of the capture."""
     outputs: tuple[str, ...]
-    """Files with the capture's results, below the folder of the fleet."""
+    """The files with the capture's results, relative to the fleet's folder."""
     findings: Mapping[str, tuple[int, int]] | None
-    """For `check`, the numbers of judgements and of findings by rule."""
+    """For a check, the numbers of judgements and findings by rule."""
     warnings: tuple[str, ...]
     seconds: float
-    """Total time of the capture's parts."""
+    """The total processing time of the capture's parts."""
 
     def as_text(self) -> str:
-        """Return the line."""
+        """Return the line as text."""
         return json_text(dataclasses.asdict(self)) + "\n"
 
 
@@ -68,7 +70,7 @@ class _Head(TypedDict):
 
 
 def line_of(document: Mapping[str, Any], where: str = FILE) -> ManifestLine:
-    """Return the line in a JSON document; SpecError for any other document."""
+    """Return the manifest line in a JSON document. Raises SpecError for any other document."""
     given = dict(checked(document, ManifestLine, where))
     for name in ("outputs", "warnings"):
         given[name] = tuple(given[name])
@@ -78,7 +80,7 @@ def line_of(document: Mapping[str, Any], where: str = FILE) -> ManifestLine:
 
 
 def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Iterable[ManifestLine]) -> None:
-    """Write the manifest, replacing an existing one."""
+    """Write the manifest, and replace an existing manifest."""
     with open_sink(folder / FILE, force=True, whole=True) as sink:
         head = {"schema": SCHEMA, "base": base, "asked": asked}
         sink.write(json_text(head) + "\n")
@@ -87,7 +89,10 @@ def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Ite
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[ManifestLine]]:
-    """Return a fleet's request (``base``, ``asked``) and its captures; SpecError for an invalid manifest."""
+    """Return the request (``base`` and ``asked``) and the lines of a manifest.
+
+    Raises SpecError for an invalid manifest.
+    """
     path = path_below(Path(folder), FILE)
     documents = _documents(path)
     _, head = next(documents, (None, {}))
@@ -98,7 +103,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Itera
 
 
 def _documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of a manifest, each with its position."""
+    """Yield the lines of a manifest with their positions."""
     with path.open("rb") as file:
         for number, text in enumerate(lines_of(file, str(path)), 1):
             where = f"{path}, line {number}"

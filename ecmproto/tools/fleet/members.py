@@ -1,4 +1,6 @@
-"""The captures of a fleet: the ones named now, and the ones of earlier runs under their former names."""
+"""The captures of a fleet: the captures of this run, and the captures of earlier runs with their earlier
+names.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +28,25 @@ class Member:
 
     path: str
     name: str
-    """Name of the capture's results."""
+    """The name of the capture's results."""
     partition: Mapping[str, str | None]
-    """Values from the capture's name; its day may be unknown."""
+    """Values from the capture's name. The day may be unknown."""
     size_octets: int = 0
     modified_ns: int = 0
     parts: Sequence[Part] = ()
-    """Likely positions of the capture's parts; none if it is processed as a whole."""
+    """The estimated positions of the capture's parts. If empty, the capture is processed as a whole."""
     trouble: tuple[Outcome, str] | None = None
-    """Reason for having no results."""
+    """The outcome and the error if the capture has no results."""
     earlier: ManifestLine | None = None
-    """Manifest line of the capture, if this run does not name it: it is not read again."""
+    """The manifest line of a capture that only an earlier run named. Such a capture is not read again."""
 
     @property
     def mark(self) -> list[int]:
-        """Numbers that change when the capture does."""
+        """The size and the modification time, which change if the capture changes."""
         return [self.size_octets, self.modified_ns]
 
     def line(self) -> ManifestLine:
-        """Return its line in a manifest without results."""
+        """Return a manifest line without results."""
         outcome, problem = self.trouble or ("set aside", f"{name_shown(self.path)}: not done")
         if self.earlier is not None:
             return dataclasses.replace(self.earlier, outcome=outcome, problem=problem)
@@ -59,23 +61,23 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """The captures of a fleet, in the order of their names, below a common folder."""
+    """The captures of a fleet, sorted by name, and their common folder."""
 
     base: str
     asked: Mapping[str, Any]
-    """Request on which results depend, in the form of JSON."""
+    """The request that determines the results, as JSON data."""
     members: Sequence[Member]
     earlier: Mapping[str, Sequence[str]]
-    """Results listed in the manifest, by the captures' names."""
+    """The results in the existing manifest, by capture name."""
 
 
 def roster(
     paths: Sequence[str], folder: Path, job: Job, pattern: NamePattern | None = None, *, force: bool = False
 ) -> Roster:
-    """Return the captures of the fleet in ``folder``: ``paths``, and those in its manifest.
+    """Return the captures in ``paths``, and the captures in the manifest of ``folder``.
 
-    OutputExistsError where the folder has results of another job, unless ``force``; OutputError where a
-    result would replace a capture, or a file that does not belong to the fleet.
+    Raises OutputExistsError if the folder contains results of another job and ``force`` is false. Raises
+    OutputError if a result would replace a capture, or a file that does not belong to the fleet.
     """
     asked = request_of(job, pattern)
     lines: dict[str, ManifestLine] = {}
@@ -112,7 +114,7 @@ def roster(
 
 
 def request_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
-    """Return the request on which results depend, in the form of JSON."""
+    """Return the request that determines the results, as JSON data."""
     asked = {
         "job": job.kind, "settings": settings_of(job),
         "name_pattern": None if pattern is None else pattern.text,
@@ -139,14 +141,16 @@ def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
 
 
 def results_of(job: Job, name: str) -> Sequence[str]:
-    """Return the paths of results known before a capture is read, none for an invalid name."""
+    """Return the paths of results that are known before reading the capture. An invalid name has no
+    results.
+    """
     with suppress(SpecError):
         return job.results(name)
     return ()
 
 
 def _own_results(folder: Path, job: Job, asked: Mapping[str, Any]) -> set[str]:
-    """Return the files of a folder that its manifest lists."""
+    """Return the files that the manifest of a folder lists."""
     if not os.path.lexists(folder / FILE):
         return set()
     before, lines = read_manifest(folder)
@@ -157,7 +161,7 @@ def _own_results(folder: Path, job: Job, asked: Mapping[str, Any]) -> set[str]:
 
 
 def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Mapping[str, Any]) -> None:
-    """Refuse results that would replace captures, or files that the manifest does not list."""
+    """Raise OutputError if results would replace captures, or files that are not in the manifest."""
     own: set[str] | None = None
     captures = {}
     for member in members:
@@ -183,7 +187,9 @@ def _identity(path: str | Path) -> tuple[int, int]:
 
 
 def _gone(line: ManifestLine, pattern: NamePattern | None) -> Member:
-    """Return a capture listed by the manifest only, with its former results; it is never opened."""
+    """Return a capture that is only in the manifest, with its earlier results. The capture is never
+    opened.
+    """
     member = Member(
         path=line.path, name=line.name, partition=_partition(line.path, pattern),
         size_octets=line.size_octets, modified_ns=line.modified_ns, earlier=line,

@@ -1,7 +1,7 @@
-"""Values in the names of captures, and the names of their results.
+"""Values in capture names, and the names of results.
 
-A pattern such as ``{host}-{date}.pcap`` extracts the host and the day from a capture's name; every word in
-braces is a level of folders in a Parquet set partitioned like Hive's: ``date=2026-03-01/host=sw1``.
+A pattern such as ``{host}-{date}.pcap`` extracts the host and the day from the name of a capture. Each word
+in braces is a folder level in a Parquet set with Hive partitions, such as ``date=2026-03-01/host=sw1``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ecmproto.frames.capture.names import files_named, name_shown
 from ecmproto.units import NS_PER_S
 
 DATE = "date"
-"""First partition key of every set: the day in the name, otherwise the day of the first frame (UTC)."""
+"""The first partition key, which is the day in the name, or else the day of the first frame (UTC)."""
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
-"""Partition value for null in such sets."""
+"""The partition value for null."""
 
 _DATE = r"\d{4}[-_.]?\d{2}[-_.]?\d{2}"
 _WORD = re.compile(r"\{([^{}]*)\}|(\*)")
@@ -31,10 +31,11 @@ _PACKED = (".gz", ".zst")
 
 
 class NamePattern:
-    """A pattern for the names of captures; ParameterError for an invalid text.
+    """A pattern for capture names. Raises ParameterError for an invalid pattern.
 
-    ``{word}`` matches text within a name, ``*`` skips it, everything else is literal. A pattern with slashes
-    also matches that number of folders above the capture; .gz and .zst may be omitted.
+    ``{word}`` extracts text within a name, ``*`` skips text, and all other characters are literal. A pattern
+    with n slashes also matches the names of n folders above the capture. The suffixes .gz and .zst may be
+    omitted.
     """
 
     def __init__(self, text: str) -> None:
@@ -65,7 +66,7 @@ class NamePattern:
         self._pattern = re.compile(written + re.escape(text[end:]))
 
     def values(self, path: str) -> dict[str, str] | None:
-        """Return the values of a capture's name by word; None if the name does not match."""
+        """Return the values in a capture name by word, or ``None`` if the name does not match."""
         name = "/".join(_path_of(path).parts[-self._parts :])
         packed = next((suffix for suffix in _PACKED if name.endswith(suffix)), "")
         match = self._pattern.fullmatch(name) or self._pattern.fullmatch(name.removesuffix(packed))
@@ -81,7 +82,7 @@ class NamePattern:
 
 
 def _day(text: str) -> str | None:
-    """Return a day as 2026-03-01; None for an invalid one."""
+    """Return a day in the form 2026-03-01, or ``None`` for an invalid day."""
     try:
         return datetime.date.fromisoformat(re.sub("[-_.]", "", text)).isoformat()
     except ValueError:
@@ -89,7 +90,7 @@ def _day(text: str) -> str | None:
 
 
 def day_of(time_ns: int) -> str:
-    """Return the day of a time in UTC, as 2026-03-01."""
+    """Return the day of a time (UTC) in the form 2026-03-01."""
     epoch = datetime.date(1970, 1, 1)
     try:
         return (epoch + datetime.timedelta(seconds=time_ns // NS_PER_S)).isoformat()
@@ -98,17 +99,19 @@ def day_of(time_ns: int) -> str:
 
 
 def partition_folder(values: Mapping[str, str | None]) -> str:
-    """Return the folders of a partition, as ``date=2026-03-01/host=sw1``; None is no value."""
+    """Return the folder of a partition, such as ``date=2026-03-01/host=sw1``. ``None`` is a missing value."""
     return "/".join(
         f"{name}={UNKNOWN if value is None else quote(value, safe=' ')}" for name, value in values.items()
     )
 
 
 def captures_named(paths: Iterable[str], results: str | os.PathLike[str] | None = None) -> list[str]:
-    """Return the named captures, each once: of a folder all that are in or below it.
+    """Return the captures that ``paths`` names, without duplicates.
 
-    Files below the folder of ``results`` are left out if a folder or a pattern around it is named.
-    CaptureError for a folder or a pattern without captures.
+    A folder names all captures in and below it.
+
+    Files below the folder ``results`` are skipped if a path is a folder or a pattern that includes this
+    folder. Raises CaptureError for a folder or a pattern without captures.
     """
     captures: dict[str, None] = {}
     for path in paths:
@@ -128,7 +131,7 @@ def captures_named(paths: Iterable[str], results: str | os.PathLike[str] | None 
 
 
 def _is_below(path: str, folder: str | os.PathLike[str] | None) -> bool:
-    """Return whether a file or folder is the other folder, or below it."""
+    """Return whether a file or folder is the given folder or below this folder."""
     return folder is not None and _path_of(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
@@ -145,14 +148,16 @@ def common_folder(paths: Iterable[str]) -> str:
 
 
 def result_name(path: str, base: str) -> str:
-    """Return the name of a capture's results: its path below a folder, otherwise from the root."""
+    """Return the name of a capture's results, which is the path relative to ``base`` or to the root."""
     location = _path_of(path)
     below = location.relative_to(base if location.is_relative_to(base) else "/")
     return below.as_posix()
 
 
 def _path_of(path: str) -> PurePosixPath:
-    """Return the path of a capture, of a URL without its scheme; no part of it leads upwards."""
+    """Return the absolute path of a capture, or the path of a URL without scheme and without parent
+    references.
+    """
     if "://" in path:
         parts = urlsplit(path)
         words = (word for word in (parts.netloc, *parts.path.split("/")) if word not in ("", ".", ".."))

@@ -1,9 +1,10 @@
-"""A run over a fleet of captures: missing tasks are run by an executor, and their results stored and
-combined.
+"""A run over a fleet of captures.
 
-The folder contains the results of each capture and of all, the manifest, and the rows of finished tasks
-(`DONE`): a stopped run continues, and a changed capture is processed again. Memory contains a line for each
-capture and part; states are read from the rows one after the other.
+An executor runs the missing tasks, and the run stores and combines the results.
+
+The folder contains the results of each capture, the results of all captures together, the manifest, and the
+rows of finished tasks (`DONE`). With these rows, a stopped run can continue. A changed capture is processed
+again. Memory contains a line for each capture and part. The states are loaded one by one from the rows.
 """
 
 from __future__ import annotations
@@ -62,21 +63,21 @@ from ecmproto.wire.codec.document import json_text
 
 CHECK_SCHEMA = "ecmproto/fleet-check/1"
 PART_OCTETS = 256_000_000
-"""Size of the parts of a capture."""
+"""The size of a part of a capture, in octets."""
 _OF_OUTPUT = ("OutputError", "MissingDependencyError")
-"""Failures that every other capture would have, too."""
+"""Failures that would also occur for every other capture."""
 _BRANCHES = 32
-"""Number of captures whose states are merged by one task."""
+"""The number of captures whose states a task merges."""
 _MERGED_COPIES = 16
-"""Number of copies open at a time while they are merged."""
+"""The number of copies that a task merges."""
 _PARTIAL = re.compile(r"(.+?)\.\d+(?:-\d+)?\.partial", re.DOTALL)
 _OWN_FOLDERS = (f"{PIECES}/", f"{FRAMES}/{DATE}=")
 _MAX_LOCAL = 16
-"""Maximum number of captures combined by this process; for more, workers are started."""
+"""The maximum number of captures that this process combines. For more captures, workers are started."""
 
 
 class FinishedRows:
-    """The rows of finished tasks in a fleet's folder: by this run, or this shard of it, and by all others."""
+    """The rows of finished tasks in the fleet's folder, from this run or shard and from all others."""
 
     def __init__(self, folder: Path, shard: Shard) -> None:
         which = f"-{shard.number}-of-{shard.count}" if shard.count > 1 else ""
@@ -88,12 +89,12 @@ class FinishedRows:
         return itertools.chain(*self._others, self._own)
 
     def described(self, key: str) -> Row | None:
-        """Return the JSON of a row; None without a row."""
+        """Return the JSON data of a row, or ``None`` if the row is missing."""
         store = self._store(key)
         return None if store is None else store.described(key)
 
     def state_of(self, key: str) -> list[str]:
-        """Return the position of an existing row's state, for its reader."""
+        """Return the position of the state in an existing row."""
         store = self._store(key)
         assert store is not None
         return store.position_of(key, "state")
@@ -106,7 +107,7 @@ class FinishedRows:
         self._own.add(result.task.key, result.packed)
 
     def close(self) -> None:
-        """Write everything to the disk."""
+        """Write all rows to the disk."""
         self._own.close()
 
 
@@ -116,12 +117,12 @@ class Summary:
 
     captures: int = 0
     known: int = 0
-    """Number of captures done by earlier runs."""
+    """The number of captures that earlier runs finished."""
     outcomes: dict[str, int] = field(default_factory=dict)
     troubles: list[tuple[str, str]] = field(default_factory=list)
-    """Captures that were not read to their end: outcome and error."""
+    """The outcomes and errors of captures that were not read to their end."""
     warned: int = 0
-    """Captures with warnings, among which is the line on frames that were unwrapped."""
+    """The number of captures with warnings. The line on unwrapped frames is also a warning."""
     frames: int = 0
     selected: int = 0
     octets: int = 0
@@ -129,10 +130,10 @@ class Summary:
     first_ns: int | None = None
     last_ns: int | None = None
     findings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """For each rule of a check the numbers of judgements, of findings, and of captures with findings."""
+    """The numbers of judgements, of findings, and of captures with findings, by rule."""
 
     def take(self, line: ManifestLine) -> None:
-        """Count a capture."""
+        """Add a capture."""
         self.captures += 1
         self.outcomes[line.outcome] = self.outcomes.get(line.outcome, 0) + 1
         if line.problem is not None:
@@ -152,7 +153,7 @@ class Summary:
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """The remaining work; the number of parts is estimated from sizes."""
+    """The remaining work. The number of parts is estimated from the sizes of the captures."""
 
     captures: int = 0
     octets: int = 0
@@ -163,12 +164,12 @@ class Plan:
 
 
 class FleetRun:
-    """A job for the captures of a fleet, in a folder.
+    """A run of a job for the captures of a fleet, in a folder.
 
-    ``part_octets`` is the size of the parts of a capture, 0 for one part each; ``shard`` selects the captures
-    of this run. With ``merge``, a filter's copies are also merged, as they are if an earlier run has done so.
-    ``tally`` counts the progress, with which ``notify`` is called. ParameterError if a capture's copy has the
-    name of the merged one.
+    ``part_octets`` is the size of the parts of a capture, and 0 means that captures are not split. ``shard``
+    selects the captures of this run. ``merge`` also merges the copies of a filter job. The copies are also
+    merged if an earlier run merged the copies. ``tally`` counts the progress, and ``notify`` is called with
+    the tally. Raises ParameterError if the copy of a capture has the name of the merged copy.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ class FleetRun:
         self._is_all = which.count == 1
         self._states: list[str] = []
         self.known: int = 0
-        """Number of captures done by earlier runs, once determined."""
+        """The number of captures that earlier runs finished, set by `run`."""
         self._folder = folder
         self._executor = executor
         self._part_octets = part_octets
@@ -213,7 +214,7 @@ class FleetRun:
     # What is done -------------------------------------------------------------------------------------
 
     def _identity(self, member: Member, part: Part | None) -> list[Any]:
-        """Return the identity of a capture or a part of it, whatever its octets."""
+        """Return the identity of a capture or part, which does not depend on the contents."""
         numbered = part if part is None or self._numbers else dataclasses.replace(
             part, before=None, first_ns=None, before_ns=None, octets=0
         )  # fmt: skip
@@ -227,18 +228,20 @@ class FleetRun:
         return task_key(self._count, member.path, member.mark, start, stop, described)
 
     def _whole_key(self, member: Member) -> str:
-        """Return the key of the row with the result of a capture."""
+        """Return the key of the row with the result of the whole capture."""
         if not member.parts:
             return self._work_key(member, None)
         return task_key(self._finish, self._identity(member, None), member.mark, self._part_octets)
 
     def _row(self, key: str) -> Row | None:
-        """Return the row of a capture or a part of it, without arrays; None without a row."""
+        """Return the row of a capture or part without arrays, or ``None`` if the row is missing."""
         row = self._kept.described(self._done_as(key))
         return None if row is None else cast("Row", checked(row, WorkRow, f"{self._folder}, row {key}"))
 
     def _done_as(self, key: str) -> str:
-        """Return the key of the row with the result of a capture or a part of it."""
+        """Return the key of the row with the result of a capture or part. The row may refer to an equal
+        row.
+        """
         row = self._kept.described(key)
         if row is None or "same_as" not in row:
             return key
@@ -252,12 +255,12 @@ class FleetRun:
         return all(path_below(self._folder, output).exists() for output in outputs)
 
     def _is_done(self, key: str) -> bool:
-        """Return whether a row exists, and the files that it lists."""
+        """Return whether a row and all files of the row exist."""
         row = self._row(key)
         return row is not None and self._exist(row["outputs"])
 
     def _links(self, member: Member, key_of: Callable[[Member, Part], str]) -> Links:
-        """Return the progress of reading a capture in parts."""
+        """Return the finished parts and the missing parts of a capture."""
         reached: dict[Extent, Reached] = {}
         while True:
             links = linked(member.parts, reached)
@@ -294,7 +297,7 @@ class FleetRun:
     # Doing it -----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Do the missing work; finished tasks are stored, even if the run is interrupted."""
+        """Run the missing tasks. Finished tasks are stored, even if the run is interrupted."""
         self._tally.unit, self._tally.amount_of = "frames", _frames
         make_folder(self._folder)
         self._begin()
@@ -312,7 +315,9 @@ class FleetRun:
             self._kept.close()
 
     def _begin(self) -> None:
-        """List all captures in the manifest: their results are the fleet's even after a power failure."""
+        """Add all captures to the manifest, so that results belong to the fleet even after a power
+        failure.
+        """
         roster = self._roster
         new = [member.line() for member in roster.members if member.name not in roster.earlier]
         if new or not (self._folder / FILE).exists():
@@ -329,7 +334,9 @@ class FleetRun:
         local: bool = False,
         store: bool = True,
     ) -> None:
-        """Run ``count`` tasks; ``take`` is called with each result; rows are stored if ``store``."""
+        """Run ``count`` tasks, and call ``take`` with each result. ``store`` stores the rows of the
+        results.
+        """
         if not count:
             return
         executor: Executor = Processes(1) if local else self._executor
@@ -351,7 +358,10 @@ class FleetRun:
         return bool(self._part_octets) and member.size_octets > self._part_octets
 
     def _split_large(self) -> None:
-        """Find the parts of large captures; an invalid capture is reported when it is read."""
+        """Find the parts of large captures.
+
+        Errors in a capture are ignored here, and reported when the capture is read.
+        """
         for member in self.members:
             is_read = member.trouble is None and member.earlier is None
             if is_read and self._is_large(member) and not self._is_sequential:
@@ -360,7 +370,7 @@ class FleetRun:
                     member.parts = parts if len(parts) > 1 else ()
 
     def _do_parts(self) -> None:
-        """Do the missing captures and parts, and repeat parts whose estimated positions were wrong."""
+        """Process the missing captures and parts, and repeat parts if the estimated position was wrong."""
         earlier = self._earlier()
         left = []
         for member in self.members:
@@ -378,7 +388,7 @@ class FleetRun:
     def _do_rounds(
         self, call: Call, members: Sequence[Member], tasks_of: Callable[[Member], Iterable[Task]]
     ) -> None:
-        """Do the tasks of captures as long as there are any; each is made on demand."""
+        """Run the tasks of captures until no task remains. The tasks are created on demand."""
         while members:
             of: dict[str, Member] = {}
             done = 0
@@ -399,7 +409,7 @@ class FleetRun:
             members = [member for member in members if member.parts] if done else []
 
     def _record_trouble(self, member: Member, result: TaskResult) -> None:
-        """Record the error of a capture, if the result has one."""
+        """Store the error of a capture if the result contains an error."""
         if result.failure is not None:
             member.trouble = "set aside", f"{result.task.name}: {result.failure.sentence}"
         elif "unreadable" in result.row:
@@ -410,7 +420,7 @@ class FleetRun:
             member.trouble = "set aside", problem
 
     def _counting(self, member: Member) -> list[Task]:
-        """Return the tasks that determine the state before each part."""
+        """Return the tasks that determine the reader state before each part."""
         missing = self._links(member, self._count_key).missing
         return [
             Task(
@@ -421,7 +431,7 @@ class FleetRun:
         ]  # fmt: skip
 
     def _parts(self, member: Member) -> Sequence[Part]:
-        """Return the proven parts of a capture, or the whole if there are none."""
+        """Return the parts of a capture whose positions are verified."""
         links = self._links(member, self._count_key if self._numbers else self._work_key)
         return [part for part, _ in links.parts]
 
@@ -452,7 +462,7 @@ class FleetRun:
         return Task(key=key, data=data, name=_task_name(member, part), size=max(1, size))
 
     def _earlier(self) -> dict[str, tuple[str, str]]:
-        """Return the digest of octets, and the key of the newest row, for each identity of earlier runs."""
+        """Return the content digest and the key of the newest row for each identity in earlier runs."""
         earlier = {}
         for key in self._kept:
             row = self._kept.described(key)
@@ -462,7 +472,7 @@ class FleetRun:
         return earlier
 
     def _combine_parts(self) -> None:
-        """Combine the parts of captures whose parts are done."""
+        """Combine the parts of each capture whose parts are finished."""
         of = {
             self._whole_key(member): member
             for member in self.members
@@ -502,7 +512,7 @@ class FleetRun:
         return Task(key=key, data=data, name=name_shown(member.path), size=len(rows))
 
     def _merge_states(self) -> None:
-        """Merge the states of adjacent captures, while there are many."""
+        """Merge the states of adjacent captures until at most `_BRANCHES` states remain."""
         keys = [self._whole_key(member) for member in self.members if member.trouble is None]
         failed: list[TaskResult] = []
 
@@ -527,7 +537,7 @@ class FleetRun:
         return Task(key=key, data={"states": states}, name=f"{len(group)} captures", size=len(group))
 
     def _combine_all(self) -> None:
-        """Write the result of all captures together, by a worker that has already loaded the modules."""
+        """Write the result of all captures together. If a worker is running, the worker writes the result."""
         keys = self._states
         data = {"states": [self._state_of(key) for key in keys], "captures": len(self.members)}
         task = Task(key=task_key(self._all, keys), data=data, name=ALL, size=max(1, len(keys)))
@@ -540,7 +550,10 @@ class FleetRun:
         self._do(self._all, [task], 1, take, local=not self._tally.done, store=False)
 
     def _merge_copies(self) -> None:
-        """Merge the copies of all captures in the order of time, a few at a time, as often as necessary."""
+        """Merge the copies of all captures in order of time.
+
+        Groups of copies are merged until one copy remains.
+        """
         self._remove_pieces("merged-*")
         rows = (self._row(self._whole_key(member)) for member in self.members if member.trouble is None)
         copies = [output for row in rows if row is not None for output in row["outputs"]]
@@ -590,7 +603,7 @@ class FleetRun:
             yield member.line() if row is None else _line_of(member, row)
 
     def write(self) -> Summary:
-        """Write the manifest and the results of all captures together; return the summary."""
+        """Write the manifest and the findings of all captures together, and return the summary."""
         summary = Summary(known=self.known)
         self._remove(self._partials())
 
@@ -615,7 +628,7 @@ class FleetRun:
                 path_below(self._folder, output).unlink()
 
     def _partials(self) -> Iterator[str]:
-        """Yield partial files of the fleet left by killed workers."""
+        """Yield incomplete files of the fleet, which killed workers left."""
         partials = [path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*.partial")]
         if not partials:
             return
@@ -627,7 +640,7 @@ class FleetRun:
                 yield name
 
     def _write_findings(self, job: CheckJob, summary: Summary) -> None:
-        """Write the findings of all captures in order, and the number of findings of each rule."""
+        """Write the findings of all captures in order, and the counts of each rule."""
         with open_sink(self._folder / FINDINGS, force=True, whole=True) as sink:
             for line in self.lines():
                 for output in line.outputs:
@@ -654,13 +667,13 @@ class FleetRun:
 
 
 def _task_name(member: Member, part: Part | None) -> str:
-    """Return the name of a part for users."""
+    """Return the displayed name of a capture or part."""
     path = name_shown(member.path)
     return path if part is None else f"{path} from octet {part.start:,} on"
 
 
 def _frames(result: TaskResult) -> float:
-    """Return the number of frames of a task."""
+    """Return the number of frames that a task processed."""
     count: Mapping[str, Any] = result.row.get("count") or {}
     frames: float = count.get("frames", 0)
     return frames
@@ -671,7 +684,7 @@ def _digest_of(rows: Sequence[Row]) -> str:
 
 
 def _count_of(rows: Sequence[Row]) -> Count:
-    """Return the total counts of parts."""
+    """Return the total counts of several parts."""
     whole = Count()
     for row in rows:
         whole.join(Count(**row["count"]))
@@ -679,7 +692,7 @@ def _count_of(rows: Sequence[Row]) -> Count:
 
 
 def _line_of(member: Member, row: Row) -> ManifestLine:
-    """Return the line of a capture from its row."""
+    """Return the manifest line of a capture from the row of the capture."""
     count, problem, findings = Count(**row["count"]), row["problem"], row["findings"]
     return dataclasses.replace(
         member.line(),

@@ -1,7 +1,8 @@
-"""The tasks of a worker: counting a part's frames, processing a part, combining parts.
+"""The tasks of a worker: counting the frames of a part, processing a part, and combining parts.
 
-Tasks and rows are plain data, so that any executor can transport them. A row has the digest of the octets it
-describes: a worker given the digests of earlier rows compares them, and need not process equal octets again.
+Tasks and rows are plain data, so that any executor can transport the tasks and rows. A row contains the
+digest of the processed octets. A worker compares the digest of new octets with the digests of earlier rows,
+and skips octets that were already processed.
 """
 
 from __future__ import annotations
@@ -42,19 +43,23 @@ COUNT, WORK, FINISH, MERGE, TOGETHER, COPY = (
 )
 """Import paths of the functions for executors."""
 _MERGED_FRAMES = 4096
-"""Number of frames of each capture in memory during merging."""
+"""The number of frames of each capture that are in memory during merging."""
 
 _FREE_OCTETS, _MAX_RATIO = 1 << 30, 200
-"""Size in octets to which any capture may be unpacked, and the maximum ratio to its size for large ones."""
+"""The uncompressed size in octets that is always permitted, and the maximum compression ratio of larger
+captures.
+"""
 _READ_OCTETS = 1 << 20
 _OVERLAP_OCTETS = 1 << 20
-"""Number of octets after a part's end that are digested: nearly every part's last record ends there."""
+"""The number of octets after the end of a part that the digest includes. The last record of a part ends
+there.
+"""
 _FIRST_FRAMES = 64
-"""Number of frames among which the first time of a capture is searched."""
+"""The number of frames that are searched for the first time of a capture."""
 
 
 class ProblemRow(TypedDict):
-    """A `CaptureError`."""
+    """A `CaptureError` as plain data."""
 
     path: str
     offset: int
@@ -64,7 +69,7 @@ class ProblemRow(TypedDict):
 
 
 class ReachedRow(TypedDict):
-    """A `Reached`."""
+    """A `Reached` as plain data."""
 
     offset: int
     described: bytes | None
@@ -81,7 +86,7 @@ class _WorkRow(TypedDict, total=False):
 
 
 class WorkRow(_WorkRow):
-    """The row of a capture, or of a part of one."""
+    """The row of a capture or part."""
 
     digest: str
     place: str
@@ -97,7 +102,7 @@ class WorkRow(_WorkRow):
 
 
 class SameRow(TypedDict):
-    """The row of a capture or part that is done under another key."""
+    """The row of a capture or part whose result is in another row."""
 
     digest: str
     same_as: str
@@ -105,7 +110,7 @@ class SameRow(TypedDict):
 
 
 def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Return the number of frames of a part, their times, and its end."""
+    """Return the number of frames, the times and the end of a part."""
     try:
         return {"reached": read_through(Part.of_dict(data["part"])).as_dict()}
     except CaptureError as error:
@@ -113,10 +118,10 @@ def count(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Process a part of a capture, or all of it; return its row, with the state for combining parts.
+    """Process a part of a capture or the whole capture, and return the row with the state.
 
-    An unreadable capture also has a row. A row is only ``same_as`` another if an earlier run has processed
-    the same octets.
+    An unreadable capture also has a row. The row refers to another row with ``same_as`` if an earlier run
+    processed the same octets.
     """
     begun_s = time.perf_counter()
     job = job_of(options["kind"], options["settings"])
@@ -156,7 +161,7 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 def finish(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Combine the parts of a capture; return its row, as if it had been processed as a whole."""
+    """Combine the parts of a capture, and return the row that processing the whole capture would return."""
     job = job_of(options["kind"], options["settings"])
     target = Target(
         folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]),
@@ -184,14 +189,14 @@ def _state_at(position: Sequence[str]) -> State:
 
 
 def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Return the combined state of several captures, from the states of each, in their order."""
+    """Return the combined state of several captures in order."""
     job = StatsJob(**options["settings"])
     counts = job.together(map(_state_at, data["states"]), other_captures=True)
     return {"state": packed(counts.state())}
 
 
 def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Write the statistics of all captures together, from states of captures in their order."""
+    """Write the statistics of all captures together, from the states of the captures in order."""
     from ecmproto.frames.stats import document_text
 
     job = StatsJob(**options["settings"])
@@ -202,7 +207,7 @@ def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 def copy_merged(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Write copies of several captures as one, in the order of time."""
+    """Merge copies of several captures into one capture, in order of time."""
     folder = Path(options["folder"])
     path = path_below(folder, data["output"])
     make_folder(path.parent)
@@ -223,7 +228,7 @@ def _opened(path: str, part: Part | None) -> CaptureReader:
 
 
 def _open_whole(path: str, batch_frames: int = BATCH_FRAMES) -> CaptureReader:
-    """Open a capture; reading stops early if it is compressed so well that it would block the fleet."""
+    """Open a capture. Reading stops early if the uncompressed size exceeds a limit, to protect the fleet."""
     try:
         octets, _ = size_and_time(path)
     except OSError as error:
@@ -248,7 +253,9 @@ def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | No
 
 
 def _first_day(reader: CaptureReader) -> str | None:
-    """Return the day of the first frame with a time; None if none of the first ones has one."""
+    """Return the day of the first frame with a time, or ``None`` if no frame of the first batch has a
+    time.
+    """
     seen = Count()
     for batch in reader:
         seen.add(batch)
@@ -257,9 +264,10 @@ def _first_day(reader: CaptureReader) -> str | None:
 
 
 def content_digest(path: str, part: Part | None) -> str:
-    """Return the SHA-256 digest of a file's octets, or of a part's; CaptureError if it cannot be read.
+    """Return the SHA-256 digest of a file or of a part. Raises CaptureError if the file cannot be read.
 
-    A URL is not read for that: its size and the server's mark replace its octets.
+    A URL is not read. The digest of a URL includes the size and the version mark of the server instead of the
+    octets.
     """
     whole = hashlib.sha256()
     try:
