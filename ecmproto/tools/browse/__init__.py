@@ -1,4 +1,4 @@
-"""The model of an interactive capture browser: frames by number, filters in the background, flows, curves.
+"""The model of an interactive capture browser: frames by number, background filters, flows, and curves.
 
-Nothing here draws: `ecmproto_cli.browse` does, in a terminal.
+This package draws nothing. `ecmproto_cli.browse` draws the browser in a terminal.
 """

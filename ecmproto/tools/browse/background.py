@@ -1,4 +1,4 @@
-"""Work in a thread that a window starts, observes and stops."""
+"""Background work in a thread, which the browser can start, observe and stop."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import threading
 
 
 class Background:
-    """Work in a thread called ``name``, defined by `_work` of a derived class.
+    """Background work in a thread with the name ``name``. Subclasses define the work as `_work`.
 
-    ``done`` is set at its end, ``error`` to the exception that ended it early. It checks ``_stopping`` often.
+    ``done`` is set at the end of the work. ``error`` is the exception that ended the work early. The work
+    must check ``_stopping`` often.
     """
 
     def __init__(self, name: str) -> None:
@@ -22,7 +23,7 @@ class Background:
         self._thread.start()
 
     def stop(self) -> None:
-        """Request the end of the work."""
+        """Request that the work stops."""
         self._stopping = True
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Operations of a capture browser: list frames, filter, search, follow flows, mark, write copies."""
+"""Operations of a capture browser: listing frames, filters, searches, flows, marks, and copies."""
 
 from __future__ import annotations
 
@@ -33,15 +33,18 @@ from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.text import address_text
 
 TimeFormat = Literal["relative", "delta", "delta shown", "utc", "epoch"]
-"""Formats of times: since the first or a chosen frame; since the previous frame, or the previous one shown;
-time of day; seconds since 1970.
+"""Time formats: time since the first frame or the reference frame, time since the previous frame, time since
+the previous displayed frame, time of day, and seconds since 1970.
 """
 TIME_FORMATS: tuple[TimeFormat, ...] = get_args(TimeFormat)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRow:
-    """A frame in the list; ``style`` is its kind's (`dissect.form.Paint`), "" for most."""
+    """A row of the frame list.
+
+    ``style`` is the style of the frame type (`dissect.form.Paint`), which is often empty.
+    """
 
     number: int
     time_ns: int | None
@@ -53,7 +56,7 @@ class FrameRow:
 
 
 class Rows:
-    """Maker of rows from records."""
+    """A converter of records into rows."""
 
     def __init__(self) -> None:
         self._lines = Lines()
@@ -69,7 +72,7 @@ class Rows:
 
 
 def time_text(time_ns: int | None, before_ns: int | None, form: TimeFormat) -> str:
-    """Return a time in a format; ``before_ns`` is the origin of relative times and deltas."""
+    """Return a time as text in a format. ``before_ns`` is the origin of relative times."""
     if time_ns is None:
         return "-"
     if form == "epoch":
@@ -80,7 +83,10 @@ def time_text(time_ns: int | None, before_ns: int | None, form: TimeFormat) -> s
 
 
 def time_of_day(time_ns: int) -> str:
-    """Return hours, minutes and seconds in UTC; seconds since 1970 for years outside the calendar."""
+    """Return hours, minutes and seconds in UTC.
+
+    If the year is out of range, the result is seconds since 1970.
+    """
     seconds, ns = divmod(time_ns, NS_PER_S)
     try:
         moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
@@ -94,27 +100,32 @@ _MESSAGES = tuple(cls for cls in FORMATS if cls.role == "message")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FlowFilters:
-    """The flow of a frame, or of a message about it: filters of its frames, and of its messages."""
+    """A flow, with a filter for the frames of the flow and a filter for messages about the flow."""
 
     title: str
     is_message: bool
-    """Whether the frame is one of the messages."""
+    """Whether the flow was found through a message."""
     frames: str
     messages: str
 
     @property
     def other(self) -> str:
-        """Filter of the other side: of the flow's frames for a message, of messages for a frame."""
+        """The filter for the frames of the flow if the flow was found through a message, or else for the
+        messages.
+        """
         return self.frames if self.is_message else self.messages
 
     @property
     def both(self) -> str:
-        """Filter of the flow's frames and the messages about it."""
+        """The filter for the frames of the flow and the messages about the flow."""
         return f"({self.frames}) or ({self.messages})"
 
 
 def flow_of(frame: Frame) -> FlowFilters | None:
-    """Return the flow of a frame; None for one without addresses, and for flow control, which has none."""
+    """Return the flow of a frame or message.
+
+    The result is ``None`` without addresses and for flow control frames.
+    """
     message = next((layer for layer in frame.layers if isinstance(layer, _MESSAGES)), None)
     header = frame.get(Ethernet)
     packet = next((layer for layer in frame.layers if isinstance(layer, IPv4 | IPv6)), None)
@@ -132,7 +143,9 @@ def flow_of(frame: Frame) -> FlowFilters | None:
 
 
 def _shown_to(frame: Frame, message: Layer) -> bytes | None:
-    """Return the destination of the frame quoted by a message; None without one."""
+    """Return the destination of the frame that a message quotes, or ``None`` if the message quotes no
+    frame.
+    """
     key = message.summary.shown_to
     if key:
         return bytes(getattr(message, key))
@@ -153,7 +166,9 @@ def _between_stations(source: bytes, to: bytes, flow_id: int | None, *, is_messa
 
 
 def _about(src: str, dst: str, tag: str) -> Iterator[str]:
-    """Yield the tests of messages to ``src`` about its flow to ``dst``, by their formats' fields."""
+    """Yield filter expressions for messages to ``src`` about the flow to ``dst``, for each group of
+    formats.
+    """
     showing = [cls for cls in _MESSAGES if cls.shows is Ethernet]
     plain = [cls for cls in _MESSAGES if cls.shows is None and not issubclass(cls, BTH)]
     for cls in _MESSAGES:
@@ -170,7 +185,7 @@ def _names(formats: Sequence[type[Layer]]) -> list[str]:
 
 
 def _between_addresses(packet: IPv4 | IPv6, is_message: bool) -> FlowFilters:
-    """Return the flow of a RoCE packet between two addresses, of all their queue pairs."""
+    """Return the flow of a RoCE packet, which includes all queue pairs between the two addresses."""
     name = type(packet).prefix
     src, dst = map(address_text, (packet.src, packet.dst))
     if is_message:
@@ -187,21 +202,21 @@ Which = Literal["shown", "marked"]
 
 
 class Browser:
-    """A capture with the state of its view: filter, marks, times; frames are counted from 0.
+    """A capture with a filter, marks and a time reference. Frame numbers start at 0.
 
-    Rows are the frames shown, all without a filter. Long operations run in threads that this class starts; it
-    is to be used by one thread itself.
+    The rows are the displayed frames. Without a filter, all frames are displayed. Long operations run in
+    threads that this class starts. Only one thread may use the class.
     """
 
     def __init__(self, pages: Pages, *, ethertypes: EtherTypes = DEFAULT) -> None:
         self.pages = pages
         self.ethertypes = ethertypes
         self.run: FilterRun | None = None
-        """The current filter, with its matches so far."""
+        """The current filter with the matches so far."""
         self.search: Search | None = None
         self.marks: set[int] = set()
         self.reference: int | None = None
-        """Origin of relative times; None: the first frame."""
+        """The frame that is the origin of relative times. ``None`` means the first frame."""
         self._rows = Rows()
         self._cached: dict[int, FrameRow | None] = {}
 
@@ -209,7 +224,7 @@ class Browser:
 
     @property
     def count(self) -> int:
-        """Number of rows so far."""
+        """The number of rows so far."""
         return self.pages.frames if self.run is None else len(self.run.found)
 
     @property
@@ -218,21 +233,24 @@ class Browser:
         return self.pages.complete and (self.run is None or self.run.done.is_set())
 
     def frame_at(self, row: int) -> int:
-        """Return the frame in a row; IndexError after the last."""
+        """Return the frame in a row. Raises IndexError after the last row."""
         if not 0 <= row < self.count:
             raise IndexError(row)
         return row if self.run is None else self.run.found.frame_at(row)
 
     def row_of(self, frame: int) -> int:
-        """Return the row of a frame; for a hidden one, the row of the next frame shown."""
+        """Return the row of a frame. For a hidden frame, return the row of the next displayed frame."""
         return frame if self.run is None else self.run.found.before(frame)
 
     def is_known(self, frame: int) -> bool:
-        """Return whether the filter has been applied to a frame."""
+        """Return whether the filter has already tested a frame."""
         return frame < (self.pages.frames if self.run is None else self.run.found.scanned)
 
     def rows(self, first: int, count: int) -> Sequence[tuple[int, FrameRow | None]]:
-        """Return the frames in rows from ``first`` on with list entries, None for frames gone."""
+        """Return up to ``count`` rows from ``first`` on, as pairs of frame number and row.
+
+        The row is ``None`` if the frame is no longer in the file.
+        """
         frames = [self.frame_at(row) for row in range(max(0, first), min(first + count, self.count))]
         missing = [frame for frame in frames if frame not in self._cached]
         if len(self._cached) + len(missing) > _CACHED_ROWS:
@@ -244,21 +262,21 @@ class Browser:
         return [(frame, self._cached[frame]) for frame in frames]
 
     def record(self, frame: int) -> Record | None:
-        """Return a frame decoded, with its comments; None for a frame gone from the file."""
+        """Return a decoded frame with its comments, or ``None`` if the frame is no longer in the file."""
         batch = self.pages.frame(frame)
         if batch is None:
             return None
         return next(records(batch, self.pages.interfaces, ethertypes=self.ethertypes, commented=True))
 
     def time_ns(self, frame: int) -> int | None:
-        """Return the time of a frame; None without one."""
+        """Return the time of a frame, or ``None`` if the frame has no time."""
         batch = self.pages.frame(frame) if 0 <= frame < self.pages.frames else None
         if batch is None or (batch.timed is not None and not batch.timed[0]):
             return None
         return exact_times(batch, self.pages.interfaces)[0]
 
     def time_of(self, row: int, frame: int, form: TimeFormat) -> str:
-        """Return the time of the frame in a row in a format."""
+        """Return the time of the frame in a row, as text in a format."""
         match form:
             case "relative":
                 before = 0 if self.reference is None else self.reference
@@ -278,7 +296,10 @@ class Browser:
     # filters
 
     def apply(self, text: str) -> None:
-        """Show only the frames selected by a display filter, all for an empty one; FilterError if invalid."""
+        """Display only the frames that a display filter selects. An empty text displays all frames.
+
+        Raises FilterError for an invalid filter.
+        """
         filter = compile_filter(text) if text.strip() else None
         if self.run is not None:
             self.run.stop()
@@ -289,15 +310,18 @@ class Browser:
 
     @property
     def filter_text(self) -> str:
-        """Text of the current filter; empty without one."""
+        """The text of the current filter, or an empty text without a filter."""
         return "" if self.run is None else self.run.filter.text
 
     def find(self, text: str, *, start: int, forward: bool) -> None:
-        """Start a search for the next shown frame that a display filter selects; FilterError if invalid."""
+        """Start a search for the next displayed frame that a display filter selects.
+
+        Raises FilterError for an invalid filter.
+        """
         self._find(compile_filter(text), start, forward)
 
     def find_again(self, *, start: int, forward: bool) -> bool:
-        """Repeat the last search from another frame; False without an earlier search."""
+        """Repeat the last search from another frame. Returns False if there was no search."""
         if self.search is None:
             return False
         self._find(self.search.filter, start, forward)
@@ -311,12 +335,14 @@ class Browser:
         self.search.start()
 
     def flow(self, frame: int) -> FlowFilters | None:
-        """Return the flow of a frame, or of a message about one; None without a flow."""
+        """Return the flow of a frame or message, or ``None`` without a flow."""
         record = self.record(frame)
         return None if record is None else flow_of(record.frame)
 
     def test_of(self, record: Record, lines: Sequence[TreeLine], at: int) -> str:
-        """Return the filter for the content of a line of a frame's tree; "" for a line without a field."""
+        """Return a display filter for the value in a line of the frame tree, or an empty text without a
+        field.
+        """
         line = lines[at]
         field = find(line.name) if line.name else None
         if field is None:
@@ -332,12 +358,15 @@ class Browser:
     # marks and copies
 
     def mark(self, frame: int) -> bool:
-        """Mark a frame, or remove its mark; return whether it is marked now."""
+        """Toggle the mark of a frame, and return whether the frame is now marked."""
         self.marks ^= {frame}
         return frame in self.marks
 
     def next_mark(self, frame: int, *, forward: bool) -> int | None:
-        """Return the next marked frame that is shown, starting again at the end; None without one."""
+        """Return the next marked frame that is displayed. The search wraps around.
+
+        Returns ``None`` if no displayed frame is marked.
+        """
         shown = [each for each in sorted(self.marks) if self.run is None or each in self.run.found]
         if not shown:
             return None
@@ -351,10 +380,10 @@ class Browser:
     def write(
         self, path: str, which: Which, *, force: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> int:
-        """Write the frames that are shown, or marked, to a capture; return their number.
+        """Write the displayed frames or the marked frames to a capture, and return the number of frames.
 
-        The frames indexed at the start are written, with unchanged records. ``stopped`` ends it early with an
-        OutputError and no file; so does an existing file unless ``force``.
+        Only frames that are indexed at the start of the call are written. Records stay unchanged. Raises
+        OutputError if ``stopped`` ends the writing early, or if the file exists and ``force`` is false.
         """
         frames = self.pages.frames if self.run is None else self.run.found.scanned
         marked = np.array(sorted(self.marks), np.int64)
@@ -386,7 +415,7 @@ class Browser:
     # state
 
     def messages(self) -> list[str]:
-        """Return messages about work in progress and errors, the most important first."""
+        """Return messages about work in progress and errors. The most important message is first."""
         pages, messages = self.pages, []
         if self.run is not None and self.run.error is not None:
             messages.append(f"filter: {self.run.error}")
@@ -401,7 +430,7 @@ class Browser:
         return messages
 
     def close(self) -> None:
-        """Stop all work in progress."""
+        """Stop all background work."""
         if self.run is not None:
             self.run.stop()
         if self.search is not None:

@@ -1,6 +1,7 @@
-"""Curves over a capture's time, drawn in characters: queues reported by messages, feedback, rates.
+"""Curves over the time of a capture, drawn in characters: queue lengths in messages, feedback, and rates.
 
-Each curve stores the minimum and maximum in each of some hundred time spans, whatever the number of messages.
+Each curve stores the minimum and the maximum in each time span. The number of spans does not depend on the
+number of messages.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _Floats = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Measure:
-    """A field of messages that a curve shows for each congestion point, with its unit and factor."""
+    """A message field that has a curve for each congestion point. ``factor`` converts values into
+    ``unit``.
+    """
 
     title: str
     unit: str
@@ -40,7 +43,7 @@ class _Measure:
 
 
 def _measures() -> tuple[_Measure, ...]:
-    """Return the fields of messages about queues, from the formats."""
+    """Return the queue fields of all message formats."""
     measures = []
     for cls in FORMATS:
         keys = {field.key for field in cls.layout}
@@ -64,7 +67,7 @@ def _measures() -> tuple[_Measure, ...]:
 
 
 class Curve:
-    """The minimum and maximum of values in each of `BINS` time spans; infinite where there was none."""
+    """The minimum and maximum in each of `BINS` time spans. Spans without values have infinite values."""
 
     def __init__(self, title: str, unit: str) -> None:
         self.title = title
@@ -74,17 +77,17 @@ class Curve:
         self.high: _Floats = np.full(BINS, -np.inf)
 
     def add(self, bins: NDArray[np.int64], values: _Floats) -> None:
-        """Add values in their spans."""
+        """Add values. ``bins`` contains the index of the time span of each value."""
         np.minimum.at(self.low, bins, values)
         np.maximum.at(self.high, bins, values)
         self.values += len(values)
 
 
 class Curves(Background):
-    """The curves of a capture's frames, or of some of them, computed in a thread.
+    """The curves of all frames or some frames of a capture, calculated in a thread.
 
-    ``curves`` are complete once ``done`` is set, the rate of frames last; times range from ``begin_ns`` to
-    ``end_ns``.
+    ``curves`` are complete when ``done`` is set. The last curve is the rate of frames. The curves cover the
+    time from ``begin_ns`` to ``end_ns``.
     """
 
     def __init__(self, pages: Pages, ethertypes: EtherTypes, *, within: FrameSet | None = None) -> None:
@@ -172,7 +175,7 @@ class Curves(Background):
 
 
 _Points = tuple[NDArray[np.int32], _Floats, NDArray[np.uint64]]
-"""Rows of frames with a value, the values, and their CPIDs."""
+"""The rows of frames with a value, the values, and the CPIDs."""
 
 
 def _field(name: str) -> FilterField:
@@ -187,12 +190,12 @@ def _times(batch: Batch) -> list[int]:
 
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Bits of Braille patterns, by row and column."""
+"""The bits of Braille characters, by row and column."""
 _AXIS_WIDTH = 12
 
 
 def drawn(curve: Curve, width: int, height: int, span_ns: int) -> Sequence[str]:
-    """Return a curve as at most ``height`` lines of ``width`` characters: bars from zero, with axes."""
+    """Return a curve as bars from zero with axes, in at most ``height`` lines of ``width`` characters."""
     columns, rows = 2 * max(1, width - _AXIS_WIDTH), 4 * max(1, height - 2)
     low, high = _narrowed(curve, columns)
     present = np.isfinite(low)
@@ -224,7 +227,10 @@ def drawn(curve: Curve, width: int, height: int, span_ns: int) -> Sequence[str]:
 
 
 def _narrowed(curve: Curve, columns: int) -> tuple[_Floats, _Floats]:
-    """Return the bounds of values in each of ``columns`` columns; infinite where there are none."""
+    """Return the minimum and maximum in each of ``columns`` columns.
+
+    Columns without values have infinite values.
+    """
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
     column_of = np.arange(BINS) * columns // BINS
     np.minimum.at(low, column_of, curve.low)

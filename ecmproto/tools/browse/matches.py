@@ -1,7 +1,7 @@
-"""Frames of a capture selected by filters, found in the background, and searches for the next one.
+"""Filters and searches that run in the background.
 
-The first frames are tested one by one, so that results appear immediately; the rest column by column, once
-there are enough to make up for loading the kernels.
+The first frames are tested one by one, so that results appear immediately. If there are enough frames, the
+remaining frames are tested column by column, because loading the compiled code takes time.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ Mask = NDArray[np.bool_]
 
 _BLOCK_FRAMES = 8192
 _MIN_FRAMES = 24_576
-"""Minimum number of frames for which loading kernels takes less time than testing one by one."""
+"""The minimum number of frames for which loading compiled code is faster than testing frames one by one."""
 _MIN_LOADED_FRAMES = 512
-"""Minimum number of frames for kernels that are already loaded."""
+"""The minimum number of frames for using compiled code that is already loaded."""
 _PAGES_AT_ONCE = 64
 
 
 class FrameSet:
-    """A subset of a capture's frames, a bit each; frames are decided in order and finally."""
+    """A set of frames, stored as one bit for each frame.
+
+    Frames are added in order, and do not change afterwards.
+    """
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
         self._before = array("q", [0])
-        """Number of selected frames before each block."""
+        """The number of selected frames before each block."""
         self._tail = np.zeros(_BLOCK_FRAMES, np.bool_)
         self._tail_frames = 0
         self._tail_count = 0
@@ -49,11 +52,11 @@ class FrameSet:
 
     @property
     def scanned(self) -> int:
-        """Number of frames already decided."""
+        """The number of frames that were tested."""
         return len(self._blocks) * _BLOCK_FRAMES + self._tail_frames
 
     def extend(self, mask: Mask) -> None:
-        """Add the decisions on the next frames."""
+        """Add the mask of the next frames."""
         with self._lock:
             while len(mask):
                 part = mask[: _BLOCK_FRAMES - self._tail_frames]
@@ -67,7 +70,10 @@ class FrameSet:
                     self._tail_frames = self._tail_count = 0
 
     def frame_at(self, row: int) -> int:
-        """Return the ``row``-th selected frame, both from 0; IndexError after the last."""
+        """Return the selected frame in a row.
+
+        Rows and frames start at 0. Raises IndexError after the last row.
+        """
         with self._lock:
             block = bisect_right(self._before, row) - 1
             inside = np.flatnonzero(self._bits(block))
@@ -86,7 +92,7 @@ class FrameSet:
             return offset < len(bits) and bool(bits[offset])
 
     def masked(self, first: int, frames: int) -> Mask:
-        """Return the mask of ``frames`` frames from ``first`` on."""
+        """Return the mask of ``frames`` consecutive frames that start at ``first``."""
         mask = np.zeros(frames, np.bool_)
         at = first
         while at < first + frames:
@@ -106,7 +112,7 @@ class FrameSet:
 
 
 class Tester:
-    """Test of batches with a filter, frame by frame or column by column."""
+    """A filter that tests batches frame by frame or column by column."""
 
     def __init__(self, filter: Filter, pages: Pages, ethertypes: EtherTypes) -> None:
         self._filter = filter
@@ -114,7 +120,7 @@ class Tester:
         self._ethertypes = ethertypes
 
     def mask(self, batch: Batch, *, columns: bool) -> Mask:
-        """Return a mask of the frames of a batch that it selects."""
+        """Return a mask of the frames of a batch that the filter selects."""
         interfaces = self._pages.interfaces
         if columns:
             from ecmproto.frames.columns.selection import selected
@@ -126,15 +132,15 @@ class Tester:
 
 
 def many(frames: int) -> bool:
-    """Return whether that number of frames should be tested column by column."""
+    """Return whether this number of frames should be tested column by column."""
     return frames >= (_MIN_LOADED_FRAMES if library.is_ready() else _MIN_FRAMES)
 
 
 class FilterRun(Background):
-    """A filter applied in a thread to all frames of a capture, from the first on, as they come.
+    """A thread that applies a filter to all frames of a capture, including frames that arrive later.
 
-    ``found`` grows; ``done`` is set when all frames of a complete capture were tested, or it was stopped.
-    ``error`` is the exception that ended it early.
+    ``found`` contains the matches so far. ``done`` is set when all frames of a complete capture are tested,
+    or when the thread is stopped. ``error`` is the exception that ended the thread early.
     """
 
     def __init__(self, pages: Pages, filter: Filter, ethertypes: EtherTypes) -> None:
@@ -172,14 +178,15 @@ class FilterRun(Background):
 
 
 def _from(batch: Batch, frame: int) -> Batch:
-    """Return the frames of a batch from ``frame`` on."""
+    """Return the frames of a batch that start at ``frame``."""
     return batch if frame <= batch.first else batch.select(np.arange(frame - batch.first, len(batch)))
 
 
 class Search(Background):
-    """A search in a thread for the next frame that a filter selects.
+    """A thread that searches for the next frame that a filter selects.
 
-    ``frame`` is the result (from 0), None without one; it is final once ``done`` is set.
+    ``frame`` is the number of the found frame, which starts at 0, or ``None`` if no frame matches. The result
+    is final when ``done`` is set.
     """
 
     def __init__(
@@ -196,7 +203,7 @@ class Search(Background):
         self.filter = filter
         self.frame: int | None = None
         self.at: int = start
-        """Current position."""
+        """The current frame of the search."""
         self._pages = pages
         self._tester = Tester(filter, pages, ethertypes)
         self._start = start
@@ -222,7 +229,7 @@ class Search(Background):
         return None
 
     def _parts(self) -> Iterator[tuple[int, int]]:
-        """Yield runs of pages in the direction of the search, short ones first."""
+        """Yield ranges of pages in the direction of the search. The first ranges are short."""
         pages = self._pages
         size = 1
         if self._forward:
@@ -239,7 +246,7 @@ class Search(Background):
                 stop, size = page, min(2 * size, _PAGES_AT_ONCE)
 
     def _in(self, batch: Batch, columns: bool) -> int | None:
-        """Return the nearest matching frame of a batch."""
+        """Return the nearest matching frame in a batch."""
         numbers = batch.numbers
         candidates = numbers > self._start if self._forward else numbers < self._start
         if self._within is not None:

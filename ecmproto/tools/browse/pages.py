@@ -1,11 +1,11 @@
-"""A capture whose frames are read by number while it is still being indexed.
+"""A capture whose frames can be read by number while the capture is being indexed.
 
-The index contains pages: runs of some thousand consecutive frames. A page takes 16 bytes, for its start, so
-that memory hardly grows with the capture. A page is read and parsed again on access, and the last ones are
-cached.
+The index contains pages, which are ranges of some thousand consecutive frames. The index stores only the
+start of each page in 16 bytes, so that memory use grows little with the capture. A page is read and parsed on
+each access, and the latest pages are cached.
 
-A plain file is read directly. Compressed files, pipes, several files as one and interfaces are spooled,
-uncompressed, into a temporary file (in TMPDIR) that is deleted with the process.
+A plain file is read directly. Compressed files, pipes, merged files and interfaces are copied uncompressed
+into a temporary file in TMPDIR, which is deleted at the end of the process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ecmproto.frames.capture.source import DecompressedStream, is_compressed, re
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 PAGE_FRAMES = 1024
-"""Number of frames of a page, which is read in a few milliseconds by interpreted code."""
+"""The number of frames in a page. Interpreted code reads a page in a few milliseconds."""
 _PAGE_OCTETS = 4 << 20
-"""Size in bytes to which pages of incremental input are filled."""
+"""The maximum size in octets of a page that is filled by several batches."""
 _INDEXED_FRAMES = 1 << 16
 _CACHED_OCTETS = 48 << 20
 _HEAD_OCTETS = 8
@@ -39,9 +39,10 @@ _PIPE_OCTETS = 1 << 20
 
 
 class Pages:
-    """The frames of a capture by number, as far as it is indexed; made by `open_pages` and `live_pages`.
+    """The frames of a capture by number, created by `open_pages` or `live_pages`.
 
-    ``start`` starts the indexing in a thread of its own; all else may be called from any thread.
+    Only frames that are already indexed can be read. ``start`` starts the indexing in a thread. Any thread
+    may call the other methods.
     """
 
     def __init__(
@@ -55,25 +56,25 @@ class Pages:
         stream: BinaryIO | None = None,
     ) -> None:
         self.path = path
-        """Name to show."""
+        """The displayed name."""
         self.file: str = f"/proc/self/fd/{descriptor}" if spooled else path
-        """Path from which the capture can be read again, as far as it has come."""
+        """The path for reading the capture again, up to the end so far."""
         self.complete: bool = False
         """Whether the whole capture is indexed."""
         self.live: Callable[[], None] | None = None
-        """Function that ends a capture of an interface; None for others."""
+        """A function that ends the capture of an interface. ``None`` for other captures."""
         self.defect: Exception | None = None
-        """Exception that ended the indexing because of a bug."""
+        """The exception that ended the indexing because of a bug."""
         self._reader = reader
         self._origin = origin or reader
-        """Reader of the original input, with its errors and warnings."""
+        """The reader of the original input, which has the errors and warnings."""
         self._descriptor = descriptor
         self._stream = stream
         self._firsts = array("q")
         self._offsets = array("q")
         self._states: list[tuple[int, Hashable]] = []
         self._ends = (0, 0)
-        """Offset of the end of the last page, and number of frames."""
+        """The end offset of the last page, and the number of frames."""
         self._grew = threading.Condition()
         self._stopping = False
         self._cache: OrderedDict[tuple[int, int], tuple[tuple[Batch, ...], int]] = OrderedDict()
@@ -83,17 +84,17 @@ class Pages:
 
     @property
     def frames(self) -> int:
-        """Number of frames so far."""
+        """The number of frames so far."""
         return self._ends[1]
 
     @property
     def count(self) -> int:
-        """Number of pages so far; the last one may still grow."""
+        """The number of pages so far. The last page may still grow."""
         return len(self._firsts)
 
     @property
     def interfaces(self) -> Sequence[Interface]:
-        """The capture's interfaces so far."""
+        """The interfaces of the capture so far."""
         return self._reader.interfaces
 
     @property
@@ -103,39 +104,42 @@ class Pages:
 
     @property
     def unwrapped(self) -> str:
-        """One line on the frames that were unwrapped so far; empty without any."""
+        """A line on the frames that were unwrapped so far, or an empty text."""
         return getattr(self._origin, "summary", "")
 
     @property
     def problem(self) -> CaptureError | None:
-        """Error that ended the capture early, set once it is complete."""
+        """The error that ended the capture early. The error is set when the capture is complete."""
         return self._origin.problem or self._reader.problem
 
     @property
     def progress(self) -> float:
-        """Indexed fraction of the capture, 0 to 1; 0 where its size is unknown."""
+        """The indexed share of the capture, from 0 to 1. The value is 0 if the size is unknown."""
         size = self._origin.size_octets
         return min(1.0, self._origin.octets_read / size) if size else 0.0
 
     def start(self, *, first: bool = False) -> None:
-        """Start the indexing; with ``first``, the first page is indexed before this returns."""
+        """Start the indexing. With ``first``, the first page is indexed before this method returns."""
         if first:
             self._step()
         self._thread.start()
 
     def wait(self, frames: int, seconds: float | None = None) -> bool:
-        """Wait for more than ``frames`` frames; False if no more came, or not in time."""
+        """Wait until the capture has more than ``frames`` frames, and return whether this is the case.
+
+        The wait ends early after ``seconds``, or when the capture is complete.
+        """
         with self._grew:
             self._grew.wait_for(lambda: self.frames > frames or self.complete, seconds)
             return self.frames > frames
 
     def finish(self, seconds: float | None = None) -> bool:
-        """Wait until the capture is complete; return whether it is."""
+        """Wait until the capture is complete, and return whether the capture is complete."""
         with self._grew:
             return self._grew.wait_for(lambda: self.complete, seconds)
 
     def close(self) -> None:
-        """Stop indexing, and close the file."""
+        """Stop the indexing and close the file."""
         self._stopping = True
         if self.live is not None:
             self.live()
@@ -163,7 +167,7 @@ class Pages:
                 self._grew.notify_all()
 
     def _step(self) -> bool:
-        """Index one more batch; return whether there was one."""
+        """Index the next batch, and return whether there was a batch."""
         place = self._reader.place
         batch = next(self._batches, None)
         self._reader.batch_frames = _INDEXED_FRAMES
@@ -192,7 +196,7 @@ class Pages:
         self._ends = after.offset, after.frames
 
     def _fills_up(self, before: Position, after: Position) -> bool:
-        """Return whether the batch belongs to the last page."""
+        """Return whether the new batch fits into the last page."""
         return (
             self.count > 0
             and self._states[-1][1] == before.state == after.state
@@ -203,17 +207,19 @@ class Pages:
     # reading
 
     def page_of(self, frame: int) -> int:
-        """Return the page that has frame ``frame`` (from 0)."""
+        """Return the page that contains a frame. Frame numbers start at 0."""
         return bisect_right(self._firsts, frame) - 1
 
     def first_of(self, page: int) -> int:
-        """Return the number of a page's first frame; for the page after the last, the number of frames."""
+        """Return the number of the first frame in a page. After the last page, return the number of
+        frames.
+        """
         return self._firsts[page] if page < self.count else self.frames
 
     def batches(self, page: int, stop: int, *, compiled: bool = False) -> Iterator[Batch]:
-        """Yield the frames of the pages from ``page`` to ``stop`` (exclusive), read now.
+        """Yield the frames of pages from ``page`` to ``stop`` (exclusive), read from the file.
 
-        ``compiled`` makes batches as long as possible, and may wait for a compiler.
+        ``compiled`` uses batches of maximum length, and may wait for a compiler.
         """
         # Pages are read with the state of the first: not beyond a change of it.
         bounds = [at for at, _ in self._states if page < at < stop]
@@ -223,7 +229,7 @@ class Pages:
             yield from self._reader.parse(place, octets, frames=frames, compiled=compiled)
 
     def page(self, page: int) -> tuple[Batch, ...]:
-        """Return the frames of a page, cached for further access."""
+        """Return the frames of a page, from the cache if possible."""
         key = page, self.first_of(page + 1)
         with self._grew:
             cached = self._cache.get(key)
@@ -242,7 +248,7 @@ class Pages:
         return batches
 
     def frame(self, frame: int) -> Batch | None:
-        """Return a batch of frame ``frame`` (from 0) alone; None for a frame gone from the file."""
+        """Return a batch with a single frame, or ``None`` if the frame is no longer in the file."""
         for batch in self.page(self.page_of(frame)):
             if batch.first <= frame < batch.first + len(batch):
                 return batch.select([frame - batch.first])
@@ -266,7 +272,7 @@ class Pages:
 
 
 class _Tee:
-    """A stream that writes everything read from it into a spool."""
+    """A stream that copies all octets that are read from it into a spool file."""
 
     def __init__(self, stream: Any, spool: int, name: str) -> None:
         self._stream = stream
@@ -275,11 +281,11 @@ class _Tee:
 
     @property
     def octets_read(self) -> int:
-        """Octets of the compressed file used so far."""
+        """The number of octets read from the compressed file so far."""
         return int(self._stream.octets_read)
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for; AttributeError for streams that are never waited for."""
+        """Return the file descriptor to wait for. Raises AttributeError for streams without waiting."""
         return int(self._stream.fileno())
 
     def readinto(self, target: memoryview) -> int:
@@ -303,10 +309,10 @@ def open_pages(
     outer: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Pages:
-    """Open captures, several as one in the order of time, to be read by number.
+    """Open captures for reading by number. Several captures are merged in order of time.
 
-    ``pipe`` is the stream for the path ``-``; frames are unwrapped as by `open_unwrapped`. CaptureError if
-    one cannot be read or does not start as a capture.
+    ``pipe`` is the stream for the path ``-``. Frames are unwrapped as in `open_unwrapped`. Raises
+    CaptureError if a file cannot be read or is not a capture.
     """
     path = paths[0]
     is_several = len(paths) > 1 or is_remote(path) or not is_single(path)
@@ -355,14 +361,14 @@ def live_pages(
     outer: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Pages:
-    """Return the pages of an interface's ``reader``; ``stop`` ends the capture."""
+    """Return the pages of an interface that ``reader`` captures. ``stop`` ends the capture."""
     pages = _copied(reader if outer else InnerReader(reader, ethertypes=ethertypes), name)
     pages.live = stop
     return pages
 
 
 def _spooled(file: BinaryIO, name: str, origin: CaptureReader | None = None) -> Pages:
-    """Return the pages of a stream, plain or compressed, which is closed with them."""
+    """Return the pages of a plain or compressed stream. Closing the pages closes the stream."""
     with ExitStack() as opened:
         opened.callback(file.close)
         head = b""
@@ -381,18 +387,18 @@ def _spooled(file: BinaryIO, name: str, origin: CaptureReader | None = None) -> 
 
 
 class _Headed:
-    """A stream whose first octets have been read."""
+    """A stream whose first octets were already read."""
 
     def __init__(self, file: BinaryIO, head: bytes) -> None:
         self._file = file
         self._head = head
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for."""
+        """Return the file descriptor to wait for."""
         return self._file.fileno()
 
     def readinto(self, target: memoryview) -> int:
-        """Read the first octets, then the rest."""
+        """Read the first octets, then the remaining octets of the stream."""
         if self._head:
             piece, self._head = self._head[: len(target)], self._head[len(target) :]
         else:
@@ -402,7 +408,7 @@ class _Headed:
 
 
 def _copied(reader: CaptureReader, name: str) -> Pages:
-    """Return the pages of a reader, copied through a pipe as pcapng."""
+    """Return the pages of a reader, whose frames are copied through a pipe as pcapng."""
     read, write = os.pipe()
     with suppress(ImportError, OSError):
         import fcntl  # only Linux has the option
@@ -413,7 +419,7 @@ def _copied(reader: CaptureReader, name: str) -> Pages:
 
 
 def _copy(reader: CaptureReader, descriptor: int) -> None:
-    """Write a capture into a pipe, until its reader closes it."""
+    """Write a capture into a pipe until the capture ends or the pipe is closed."""
     with reader, suppress(BrokenPipeError, OutputError), os.fdopen(descriptor, "wb") as pipe:
         writer = PcapngWriter(Sink("", pipe), interfaces=reader.interfaces, bare=True)
         writer.interfaces = reader.interfaces
@@ -428,6 +434,6 @@ def _copy(reader: CaptureReader, descriptor: int) -> None:
 
 
 def _spool() -> int:
-    """Return the descriptor of a new temporary file without a name."""
+    """Create a temporary file without a name, and return its file descriptor."""
     with tempfile.TemporaryFile(buffering=0) as file:
         return os.dup(file.fileno())
