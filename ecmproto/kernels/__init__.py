@@ -1,1 +1,1 @@
-"""Machine code of algorithms: compiled by numba, cached, shipped in a library, and run."""
+"""Kernels: compilation by numba, the cache of compiled code, the library of compiled code, and calls."""

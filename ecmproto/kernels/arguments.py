@@ -1,6 +1,7 @@
-"""The arguments of kernels, without numba: their types, as machine code depends on them, and their scalars.
+"""Arguments of kernels: the types that determine the machine code, and the scalars that represent the values.
 
-Code that was made for arguments of some types must not be called with others.
+This module does not import numba. Code that was compiled for some argument types must not be called with
+other types.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ _LEAST, _BEYOND = -(1 << 63), 1 << 63
 
 
 def typing_key(value: Any) -> Any:
-    """Return the key of an argument's type, None where only numba determines it.
+    """Return a hashable key for the type of an argument, or ``None`` if only numba can determine the type.
 
-    Structs and interfaces have it as ``_typing_key``: their class.
+    The key of a struct or interface is the attribute ``_typing_key``, which is the class.
     """
     kind = type(value)
     if kind is np.ndarray:
@@ -33,9 +34,9 @@ def typing_key(value: Any) -> Any:
 
 
 def describe(arguments: tuple[Any, ...]) -> str | None:
-    """Return the types of arguments, in words that are the same in all processes.
+    """Return a text that describes the types of arguments and is the same in all processes.
 
-    None where the library's kernels cannot take one of them.
+    ``None`` means that kernels of the library do not accept one of the arguments.
     """
     parts = [_described(each) for each in arguments]
     return None if None in parts else " ".join(map(str, parts))
@@ -69,7 +70,7 @@ def _named(kind: np.dtype[Any]) -> str:
 
 
 def append_scalars(value: Any, scalars: list[Any]) -> None:
-    """Append the numbers by which a value is passed to the library: see `kernels.library`."""
+    """Append the scalars that represent a value in calls of the library (`kernels.library`)."""
     kind = type(value)
     if kind is int or kind is float or kind is bool:
         scalars.append(value)

@@ -1,12 +1,16 @@
-"""The build of the library of kernels (`kernels.library`): what numba compiled, emitted anew and linked.
+"""Build of the library of kernels (`kernels.library`): emission of object files, and linking.
 
-numba's insides are used here, and in `kernels.compiler` and what it imports; pyproject.toml bounds numba to
-the versions that CI has built with.  numba's own object files are for its own loader: of the large code
-model, with wrappers for Python.  Here the module that numba optimised is taken, a function with a C ABI is
-added, wrappers are dropped, and an object file of position-independent code is emitted.  The system's
-compiler, ``cc``, links all of them.  A native function of numba's takes where to put its result, where to
-put an exception, and its arguments; it uses nothing of numba's runtime as long as it makes no arrays.  An
-exception is a pickle there, and a text in the library (`_as_text`).
+This module, `kernels.compiler` and the modules that `kernels.compiler` imports use internals of numba.
+pyproject.toml limits numba to the versions that CI has tested.
+
+The object files of numba cannot be linked: numba's loader requires the large code model, and the files
+contain wrappers for Python. This module therefore starts from the optimised LLVM module of a kernel, adds a
+function with a C ABI, removes the wrappers, and emits an object file with position-independent code. The
+system's compiler ``cc`` links the object files.
+
+A native function of numba receives the address for the result, the address for an exception, and the
+arguments. Functions that create no arrays do not use numba's runtime. numba stores an exception as a pickle;
+the library stores a text instead (`_as_text`).
 """
 
 from __future__ import annotations
@@ -42,10 +46,14 @@ _numba: Any = numba
 
 
 class _FirstLine(firstlinefinder.FindDefFirstLine):
-    """numba's search for the first line of a function, for line tables."""
+    """numba's search for the first line of a function, which line tables need."""
 
     def visit_FunctionDef(self, node: Any) -> None:  # noqa: N802  # numba's name
-        """Visit a function; after a docstring numba takes a second statement, which methods may lack."""
+        """Visit a function.
+
+        numba expects a second statement after a docstring. Some methods have no second statement, so the body
+        is doubled.
+        """
         node.body = node.body if node.body[1:] else node.body * 2
         super().visit_FunctionDef(node)
 
@@ -55,13 +63,13 @@ _lines.FindDefFirstLine = _FirstLine
 
 
 class _NoScalarsError(Exception):
-    """A type whose values are not handed over as scalars."""
+    """Raised for a type whose values cannot be passed as scalars."""
 
 
 class Emitter:
-    """The object files of kernels, in a folder: those compiled in this process since it was made.
+    """Writer of object files for the kernels that this process compiles during the build.
 
-    ``left_out`` has what cannot be in the library, with the reason.
+    ``left_out`` contains the kernels that the library cannot contain, each with the reason.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -92,7 +100,7 @@ class Emitter:
         self._modules.add(function.__module__)
 
     def method(self, name: str | None, made: Any, module: str) -> None:
-        """Emit a method, of a class in ``module``, that is called by its address."""
+        """Emit a method that is called by address. ``module`` is the module of the method's class."""
         if name is not None:
             self._emit(name, made, name)
             self._modules.add(module)
@@ -119,7 +127,7 @@ class Emitter:
         file.write_bytes(self._machine.emit_object(module))
 
     def link(self, path: Path) -> None:
-        """Link the object files, and what they were made from, into the library at ``path``."""
+        """Link the object files, and information about the sources, into the library at ``path``."""
         files = {library.PACKAGE / name for name in COMPILERS} | _imported(self._modules)
         sources = {
             path.relative_to(library.PACKAGE).as_posix(): self._checksums[path]
@@ -155,7 +163,10 @@ print(*(path for each in sys.modules.values() if (path := getattr(each, "__file_
 
 
 def _imported(modules: Iterable[str]) -> set[Path]:
-    """Return the files of modules and of all that they import, whose constants and arrays code depends on."""
+    """Return the files of the given modules and of all modules that these modules import.
+
+    Compiled code depends on constants and arrays in these files.
+    """
     command = [sys.executable, "-c", _IMPORTED, *sorted(modules)]
     plain = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     files = subprocess.run(command, env=plain, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -171,10 +182,10 @@ def _octet(escaped: bytes) -> bytes:
 
 
 def _as_text(constant: re.Match[str]) -> str:
-    """Return a constant of an LLVM module with the text of an exception in place of its pickle.
+    """Return a constant of an LLVM module in which a text replaces the pickle of an exception.
 
-    That is the class, the function, its file, the line and the message, a line each, and zeros up to the
-    pickle's length.
+    The text has one line for each of: the class, the function, the file, the line and the message. Zeros fill
+    the text to the length of the pickle.
     """
     octets = _ESCAPED.sub(lambda match: _octet(match[1]), constant[2].encode("latin-1"))
     kind, arguments, origin = pickle.loads(octets)
@@ -195,7 +206,7 @@ def _elements(kind: Any) -> tuple[Any, ...]:
 
 
 class _Entry:
-    """The module with the function by which `kernels.library` calls a kernel."""
+    """LLVM module with the function that `kernels.library` calls to run a kernel."""
 
     def __init__(self, context: Any, described: Any, name: str) -> None:
         self._context = context
@@ -229,7 +240,7 @@ class _Entry:
         constant.global_constant = True
 
     def _scalar_types(self, kind: Any) -> Iterator[Any]:
-        """Yield the types of the scalars by which a value is passed (`arguments.append_scalars`)."""
+        """Yield the types of the scalars that represent a value (`arguments.append_scalars`)."""
         match kind:
             case types.Array():
                 yield from [_WORD] * (1 + 2 * kind.ndim)
@@ -248,7 +259,7 @@ class _Entry:
                 raise _NoScalarsError(kind)
 
     def _native_value(self, kind: Any, scalars: Iterator[Any]) -> Any:
-        """Return a value as the native function takes it, from its scalars."""
+        """Return a value in the native representation, built from the scalars."""
         builder, context = self._builder, self._context
         native_type = context.get_value_type(kind)
         match kind:
@@ -281,7 +292,7 @@ class _Entry:
         return builder.inttoptr(next(scalars), native_type)
 
     def _returned(self, kind: Any, value: Any, pointer: Any, at: int = 0) -> str:
-        """Enter what was returned in words; return its description (`library.RETURNS`)."""
+        """Store the result of a kernel in words, and return the result's description (`library.RETURNS`)."""
         builder = self._builder
         match kind:
             case types.NoneType():

@@ -1,9 +1,11 @@
-"""The cache of compiled code: its folder on disk, and the files that are loaded again.
+"""Cache of compiled code in files.
 
-Loading unpickles, and a pickle can run any code: `ecmproto.kernels.folder` determines the safe folders.
+Loading a file unpickles the content, and a pickle can run any code. `ecmproto.kernels.folder` therefore
+determines which folders are safe.
 
-A file contains one compiled form.  Its name identifies the target; it begins with digests of the sources and
-of itself: code of other sources, of another numba or truncated is never unpickled.
+A file contains the compiled code for one signature. The file's name identifies the target. The file starts
+with a digest of the sources and a digest of the content. Files of other sources, files of another numba
+version, and truncated files are never unpickled.
 """
 
 from __future__ import annotations
@@ -25,34 +27,37 @@ from numba.core.serialize import NumbaPickler
 from ecmproto.kernels.folder import Name, digest, folder_for, load, save
 
 Sources = Callable[[Any], tuple[Iterable[str], str]]
-"""From a signature to the names of the classes whose methods it calls, and a digest of all sources."""
+"""Function that returns the class names and the source digest for a signature.
+
+The names identify the classes whose methods the function calls. The digest covers all sources.
+"""
 _numba: Any = numba  # untyped
 _rebuilt: Any = CompileResult._rebuild
 _address_of: Callable[[str], int | None] = llvmlite.binding.address_of_symbol
 _SUFFIX = ".nbc"
 compiled: list[str] = []
-"""The kernels that this process has compiled, or compiles, in order."""
+"""Kernels that this process has compiled or is compiling, in order."""
 under_way: list[str] = []
-"""Kernels under compilation, the innermost last."""
+"""Kernels whose compilation has not ended, innermost last."""
 
 
 class KernelCache(NullCache):
-    """The cache of compiled forms of one function for numba: files that are safe to load."""
+    """Cache for numba with the compiled code of one function. Only safe files are loaded."""
 
     def __init__(self, function: Callable[..., Any], sources: Sources) -> None:
         self._code = function.__code__
         self._name = f"{Path(self._code.co_filename).stem}.{function.__qualname__}".replace("<locals>.", "")
         self.kernel: str = f"{function.__module__}.{function.__qualname__}".removeprefix("ecmproto.")
-        """Its name, for people."""
+        """Name of the kernel for messages."""
         self._sources = sources
 
     @property
     def cache_path(self) -> str | None:
-        """The folder that holds the files; None where there is no safe one."""
+        """Folder with the files of the cache, or ``None`` if no folder is safe."""
         return folder_for(self._code.co_filename)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled form that an earlier process kept for a signature, None without one."""
+        """Return the compiled code that an earlier process saved for a signature, or ``None``."""
         asked = self._asked(sig, target_context.codegen())
         pickled = load(self._code.co_filename, asked.name, asked.stamp)
         found = None if pickled is None else _made_of(pickled, asked, target_context)
@@ -62,7 +67,7 @@ class KernelCache(NullCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the compiled form ``data`` of one signature, where that is possible."""
+        """Save the compiled code ``data`` of one signature if possible."""
         if self.kernel in under_way:
             under_way.remove(self.kernel)
         if not data.library.has_dynamic_globals and self.cache_path is not None:
@@ -70,9 +75,9 @@ class KernelCache(NullCache):
             save(self._code.co_filename, asked.name, asked.stamp, _packed(asked, data))
 
     def _asked(self, signature: Any, codegen: Any) -> _Asked:
-        """Return the request of this process."""
+        """Return the file name, target and source digest for a signature in this process."""
         classes, sources = self._sources(signature)
-        # With bounds checks the machine code is another.
+        # The machine code is different with bounds checks.
         key = (signature, codegen.magic_tuple(), bool(_numba.config.BOUNDSCHECK))
         identity = (*sys.version_info[:2], sys.abiflags, *classes, *map(str, key))
         name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}", _SUFFIX
@@ -80,7 +85,7 @@ class KernelCache(NullCache):
 
 
 class _Asked(NamedTuple):
-    """A file's name, the target that its code must be compiled for, and a digest of its sources."""
+    """Name of a file, the target that the code must be compiled for, and a digest of the sources."""
 
     name: Name
     key: Any
@@ -88,26 +93,27 @@ class _Asked(NamedTuple):
 
 
 def _made_of(pickled: bytes, asked: _Asked, target_context: Any) -> Any:
-    """Return the compiled form that a file holds; None if it is for another target, or cannot be loaded."""
+    """Return the compiled code in a file, or ``None`` for code of another target or an invalid file."""
     try:
         made_for, outside, reduced = pickle.loads(pickled)
         if made_for != asked.key:
             return None
         if not all(map(_address_of, outside)):
-            # Of what compiling needs, in half the time that importing numba takes; without what it names
-            # there, such as all that unpacks a numpy generator, code crashes.
+            # Loads the symbols that compiling needs, in half the time of importing numba.  Code that uses
+            # missing symbols, such as those for numpy generators, would crash.
             target_context.refresh()
         return _rebuilt(target_context, *reduced)
     except Exception:
-        # Whatever unpickling raises.  It is compiled, and the file replaced.
+        # Unpickling may raise any exception.  The function is then compiled, and the file replaced.
         return None
 
 
 def _packed(asked: _Asked, data: Any) -> bytes:
-    """Return the compiled form ``data``, pickled.
+    """Return the compiled code ``data`` as a pickle.
 
-    The code for linking into another kernel takes half of the space, and none uses it (`kernels.parts`).  The
-    source's text, which contains its path, is left out too.
+    The code for linking into other kernels would take half of the space. No kernel needs this code
+    (`kernels.parts`), so the code is removed. The source text, which contains the file's path, is removed
+    too.
     """
     (name, kind, (machine_code, _)), *described = data._reduce()
     described[_TYPED_TEXT - 1] = ""
@@ -119,14 +125,14 @@ def _packed(asked: _Asked, data: Any) -> bytes:
 
 
 _TYPED_TEXT = 6
-"""The index of the source with its types in `CompileResult._reduce`."""
+"""Index of the typed source in the result of `CompileResult._reduce`."""
 
 
 class _Pickler(NumbaPickler):
-    """numba's pickler, leaving out the number that a type has in this process."""
+    """numba's pickler without the number that a type has in this process."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Return the construction of ``obj``."""
+        """Return the callable and arguments that construct ``obj`` in unpickling."""
         if isinstance(obj, types.Type):
             made, given, *rest = cast(Any, obj.__reduce__())
             if given and isinstance(given[-1], dict):
@@ -136,7 +142,7 @@ class _Pickler(NumbaPickler):
 
 
 def _symbols(library: Any) -> bytes:
-    """Return a module, as bitcode, with the names of a library and empty bodies."""
+    """Return LLVM bitcode with the symbols of a library and empty function bodies."""
     module = library._final_module
     functions = (each.name for each in module.functions if not each.is_declaration)
     variables = (each.name for each in module.global_variables if not each.is_declaration)
@@ -147,7 +153,7 @@ def _symbols(library: Any) -> bytes:
 
 
 def _outside(library: Any) -> list[str]:
-    """Return the external symbols that compiled code uses, but for LLVM's intrinsics."""
+    """Return the external symbols that compiled code uses, except LLVM's intrinsics."""
     module = library._final_module
     named = (each.name for each in (*module.functions, *module.global_variables) if each.is_declaration)
     return sorted(name for name in named if not name.startswith("llvm."))

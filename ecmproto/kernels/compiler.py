@@ -1,4 +1,4 @@
-"""numba, as kernels are compiled by it; `ecmproto.kernels.kernel` has the decorators."""
+"""Configuration of numba for kernels. The decorators are in `ecmproto.kernels.kernel`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ecmproto.kernels import library, struct_types
 from ecmproto.kernels.arguments import describe, typing_key
 from ecmproto.kernels.sources import has_file, source_digest, when_compiling
 
-# These are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to
-# compile, and are compiled by each process, but compute the same.
+# These modules use internals of numba.  If a numba version has other internals, kernels are plain njit
+# functions: each process compiles the kernels, which takes longer, but the results are equal.
 _Cache: Any
 try:
     from ecmproto.kernels.parts import AS_PART
@@ -34,29 +34,29 @@ try:
 except (ImportError, AttributeError):
     _Cache = None
 
-# numpy's error model: no kernel divides by 0, and the check for it costs in each division.  No reference
-# counts either: a kernel makes no arrays, its caller holds those that it is given, and counting takes half of
-# the time of a loop over small functions.
+# numpy's error model avoids a check for 0 in each division; no kernel divides by 0.  Reference counting is
+# off: kernels create no arrays, the caller keeps references to the arguments, and counting takes half of the
+# time of a loop over small functions.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 PART_OPTIONS: dict[str, Any] = _OPTIONS | AS_PART
-"""Options for code inside kernels, such as methods of structs."""
+"""Options of numba for code that is compiled into kernels, such as methods of structs."""
 _ENTRY_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 emitters: list[Any] = []
-"""Emitters of kernels into the library (`kernels.building`), while it is built."""
+"""Emitters of kernels for the library (`kernels.building`). Empty unless the library is being built."""
 _natives: dict[int, CFunc] = {}
-"""Methods that are called by their addresses: their code lives as long as they do."""
+"""Methods that are called by address. The dictionary keeps the methods' code in memory."""
 _types: dict[Any, types.Type] = {}
-"""Types of arguments by what they depend on; a type that is here stays the one that code was compiled for."""
+"""Types of arguments by typing key. Entries are never replaced, because compiled code depends on them."""
 
 
 class _Listener(event.Listener):
     def on_start(self, event: Any) -> None:
-        """Report the start of a compilation to observers."""
+        """Notify the observers that a compilation starts."""
         for tell in list(when_compiling):
             tell()
 
     def on_end(self, event: Any) -> None:
-        """Nothing."""
+        """Ignore the end of a compilation."""
 
 
 _register: Any = event.register
@@ -64,7 +64,11 @@ _register("numba:compile", _Listener())
 
 
 class _Compiled(CPUDispatcher):
-    """A compiled function: Python, calling it, calls a kernel, and kernels take in a part of theirs."""
+    """Compiled function.
+
+    A call from Python runs the function as a kernel. Other kernels contain the code of the function as a part
+    (`kernels.parts`).
+    """
 
     part_options: dict[str, Any]
 
@@ -78,9 +82,10 @@ class _Compiled(CPUDispatcher):
         return numba.njit(self.py_func, **self.part_options)
 
     def typeof_pyval(self, value: Any) -> Any:
-        """Return the type of an argument; numba requests types of named tuples and structs at every call.
+        """Return the type of an argument.
 
-        It would build their types anew from their parts, which takes longer than many a kernel.
+        numba requests the types of named tuples and structs at every call. Building the type from its parts
+        takes longer than many kernels run, so types are cached.
         """
         key = typing_key(value)
         if key is None:
@@ -91,8 +96,8 @@ class _Compiled(CPUDispatcher):
         return found
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        # Called with a constant, it is the one for any number: without this numba would compile it anew for
-        # every constant, and inlined code contains the constant anyway.
+        # A constant argument has the type of any number.  Otherwise numba would compile the function again
+        # for every constant, but inlined code contains the constant anyway.
         plain = [types.unliteral(argument) for argument in args]  # type: ignore[no-untyped-call]
         return self._part.get_call_template(plain, kws)
 
@@ -101,14 +106,14 @@ class _Compiled(CPUDispatcher):
 
 
 class _Expanded(CPUDispatcher):
-    """An expanded function as kernels see it; Python, calling it, calls the function itself."""
+    """Function that is expanded in kernels. A call from Python runs the function as plain Python."""
 
     def __call__(self, *arguments: Any) -> Any:
         return self.py_func(*arguments)
 
 
 def dispatcher(function: Callable[..., Any], **options: bool) -> Any:
-    """Return ``function`` as numba's object, with its cache."""
+    """Return numba's dispatcher for ``function``, with a cache."""
     chosen = _OPTIONS | options
     made: Any = numba.njit(function, **chosen)
     if hasattr(made, "py_func"):
@@ -119,7 +124,7 @@ def dispatcher(function: Callable[..., Any], **options: bool) -> Any:
 
 
 def expanded(function: Callable[..., Any]) -> Any:
-    """Return ``function`` as numba's object that is expanded where it is called."""
+    """Return numba's dispatcher for a function that is expanded at each call in a kernel."""
     made: Any = numba.njit(function, **_OPTIONS, inline="always")
     if hasattr(made, "py_func"):
         made.__class__ = _Expanded
@@ -127,7 +132,7 @@ def expanded(function: Callable[..., Any]) -> Any:
 
 
 def instruction_type(typing: Callable[..., Any]) -> Any:
-    """Return the type of a function whose instructions the typing function ``typing`` makes."""
+    """Return the type of a function whose instructions the typing function ``typing`` generates."""
     make: Any = intrinsic
     context: Any = cpu_target.typing_context
     made = make(typing)
@@ -136,7 +141,7 @@ def instruction_type(typing: Callable[..., Any]) -> Any:
 
 
 def emit(made: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Emit the kernel ``made`` of ``function`` for such arguments, where the library is built."""
+    """Compile and emit a kernel for these arguments if the library is being built."""
     if emitters:
         made._compilation_chain_init_hook()
         kinds = tuple(map(made.typeof_pyval, arguments))
@@ -145,37 +150,37 @@ def emit(made: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) ->
 
 
 def _keep(compiler: Any, function: Callable[..., Any]) -> None:
-    """Have ``compiler``, which makes the code of ``function``, keep it for other processes."""
+    """Make ``compiler`` save the compiled code of ``function`` for other processes."""
     if _Cache is not None and not emitters and has_file(function):
         compiler._cache = _Cache(function, functools.partial(_sources, function))
 
 
 class _Native(CFunc):
-    """A function to be called by its address, as compiled functions call each other: it returns a status.
+    """Function that is called by address with numba's calling convention, and returns a status.
 
-    What numba puts around it for C prints an exception and goes on.
+    numba's wrapper for calls from C would print an exception and continue.
     """
 
     _library: Any
     _made: Any = None
 
     def compile(self) -> None:
-        """Compile it, or load it from the cache."""
+        """Compile the function, or load the code from the cache."""
         super().compile()
         name = str(self.native_name).removeprefix("cfunc.")
         self._wrapper_address: int = self._library.get_pointer_to_function(name)
-        # `print` needs the environments; cached code has them set.
+        # `print` needs the environments, which cached code already contains.
         for each in () if self._made is None else self._made._find_referenced_environments():
             self._library.codegen.set_env(each.env_name, each)
 
     def _compile_uncached(self) -> Any:
-        compiling: Any = super()  # not in its type
+        compiling: Any = super()  # missing in the type annotation
         self._made = compiling._compile_uncached()
         return self._made
 
 
 def method_address(struct: type[Any], protocol: type[Any], name: str) -> int:
-    """Return the address of a method of ``struct`` as an interface has it, compiled now or before."""
+    """Return the address of a method of ``struct`` for an interface, and compile the method if necessary."""
     returned, arguments = struct_types.method_types(protocol, name)
     kinds = struct_types.struct_type(struct), *arguments
     made: Any = cached_entry(getattr(struct, name), returned, kinds)
@@ -187,13 +192,13 @@ def method_address(struct: type[Any], protocol: type[Any], name: str) -> int:
 
 
 def cached_entry(function: Callable[..., Any], returned: Any, arguments: tuple[Any, ...]) -> CFunc:
-    """Return ``function`` compiled for these types of arguments, to be called by its address; cached."""
+    """Return ``function``, compiled for these types and callable by address. The compiled code is cached."""
     entry: Any = _Native(function, (arguments, returned), {}, _ENTRY_OPTIONS)
     _keep(entry, function)
     struct_types.admit_methods(PART_OPTIONS)
     try:
         entry.compile()
-    except Exception as error:  # numba raises its own errors, and KeyError for attributes that are set
+    except Exception as error:  # numba's own errors, and KeyError for the setting of attributes
         raise _in_source(error, function) from error
     made: CFunc = entry
     return made
@@ -208,11 +213,11 @@ _REASONS = re.compile(
 
 
 def _in_source(error: Exception, function: Callable[..., Any]) -> CompileError:
-    """Return numba's error for a method as one sentence, with the line of the author's file."""
+    """Return numba's error about a method as a single sentence with the line in the source file."""
     code = function.__code__
     reasons = _REASONS.findall(str(error))
     reason = reasons[-1] if reasons else next(iter(str(error).splitlines()), "")
-    if isinstance(error, KeyError):  # of the fields of a record
+    if isinstance(error, KeyError):  # for an unknown field of a record
         reason = f"Unknown attribute {reason}"
     name = os.path.basename(code.co_filename)
     lines = [int(line) for path, line in _IN_FILE.findall(str(error)) if os.path.basename(path) == name]
@@ -224,11 +229,11 @@ def _in_source(error: Exception, function: Callable[..., Any]) -> CompileError:
 
 
 _ESCAPES = re.compile(r"\x1b\[\d*m")
-"""Colours of numba's messages on a terminal."""
+"""Colour codes in numba's messages."""
 
 
 def _locations(error: Exception) -> Iterator[ir.Loc]:
-    """Yield the places in the source of what numba was at when it raised an error, the outermost first."""
+    """Yield the source locations that numba was processing when the error was raised, outermost first."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         for name in ("self", "inst"):
             place = getattr(frame.f_locals.get(name), "loc", None)
@@ -237,9 +242,10 @@ def _locations(error: Exception) -> Iterator[ir.Loc]:
 
 
 def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:
-    """Return the classes whose methods ``function`` calls, and a digest of all that it is compiled from.
+    """Return the classes whose methods ``function`` calls, and a digest of all sources of the compiled code.
 
-    Each combination of them is cached by itself, so that one that changed does not discard the others.
+    Each combination of classes has a separate cache file, so that a changed class does not invalidate other
+    files.
     """
     structs = sorted(set(_structs(getattr(signature, "args", signature))), key=repr)
     digest = hashlib.sha256(source_digest(function).encode())
@@ -250,7 +256,7 @@ def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], s
 
 
 def _structs(arguments: Any) -> Iterator[type[Any]]:
-    """Yield the classes with methods among ``arguments``, those inside others too."""
+    """Yield the classes with methods among ``arguments``, including classes of nested structs."""
     for argument in arguments:
         struct = getattr(argument, "struct", None)
         if struct is not None:
@@ -260,7 +266,7 @@ def _structs(arguments: Any) -> Iterator[type[Any]]:
 
 
 def _methods(struct: type[Any]) -> set[str]:
-    """Return the names of the methods that a class of structs adds to the common ones."""
+    """Return the names of the methods that a class of structs defines in addition to `Struct`."""
     return {
         name
         for kind in struct.__mro__[:-2]

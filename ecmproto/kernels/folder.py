@@ -1,9 +1,11 @@
-"""The folder of compiled code, and its files, which are loaded only where no other user can write.
+"""Folder for compiled code, and safe access to the files in the folder.
 
-Compiled code can do anything.  It is therefore loaded only from files, in folders, that belong to root or to
-the current user and that no other user can write to or exchange; numba uses the first folder that it can
-write to, which for root may be another user's (NUMBA_CACHE_DIR, or HOME under ``sudo -E``).  Without a safe
-folder kernels are compiled in each process, and one warning reports that.
+Compiled code can run anything. Code is therefore loaded only from files and folders that belong to root or to
+the current user, and that no other user can write to or replace.
+
+numba itself uses the first writable folder. For root, this folder may belong to another user
+(NUMBA_CACHE_DIR, or HOME under ``sudo -E``). Without a safe folder, each process compiles the kernels, and
+one warning reports the reason.
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ from pathlib import Path
 from ecmproto.errors import CacheWarning
 
 FORMS_KEPT = 4
-"""The number of files kept of one name, the newest, for switching between branches."""
+"""Maximum number of files per name. The newest files are kept, so that switching between branches is fast."""
 _told: list[str] = []
 _DIGEST_OCTETS = 32
 
 Name = tuple[str, str]
-"""The beginning and the end of a file's name, around the digest of the sources."""
+"""Prefix and suffix of a file name. The digest of the sources is between prefix and suffix."""
 
 
 def load(source: str, name: Name, stamp: bytes) -> bytes | None:
-    """Return the contents saved for code of the file ``source`` under ``name`` and ``stamp``; None otherwise.
+    """Return the content that was saved for code of the file ``source``, or ``None``.
 
-    A stamp is a digest of the sources of the code.
+    ``name`` and ``stamp`` must be the same as in `save`. ``stamp`` is a digest of the sources.
     """
     folder = folder_for(source)
     if folder is None:
@@ -50,11 +52,11 @@ def load(source: str, name: Name, stamp: bytes) -> bytes | None:
 
 
 def save(source: str, name: Name, stamp: bytes, body: bytes) -> None:
-    """Keep ``body`` for the next process, where that is possible, and no more forms than some."""
+    """Save ``body`` for other processes if possible, and remove old files."""
     folder = folder_for(source)
     if folder is None:
         return
-    # A full disk, or a user given up since the folder was chosen: compiled again by the next process.
+    # If writing fails, for example because the disk is full, the next process compiles again.
     with suppress(OSError):
         _write(folder, _named(name, stamp), stamp + digest(body) + body)
         _log("saved to", folder, _named(name, stamp))
@@ -66,7 +68,7 @@ def _named(name: Name, stamp: bytes) -> str:
 
 
 def _remove_older(folder: str, name: Name) -> None:
-    """Remove the older of the files of one name."""
+    """Remove the oldest files of a name."""
     start, end = name
     with _opened(folder) as inside, os.scandir(inside) as files:
         forms = [each for each in files if each.name.startswith(f"{start}-") and each.name.endswith(end)]
@@ -76,7 +78,7 @@ def _remove_older(folder: str, name: Name) -> None:
 
 
 def digest(octets: bytes) -> bytes:
-    """Return the digest of octets."""
+    """Return the SHA-256 digest of octets."""
     return hashlib.sha256(octets).digest()
 
 
@@ -86,11 +88,11 @@ def _log(what: str, folder: str, name: str) -> None:
 
 
 def folder_for(source: str) -> str | None:
-    """Return the cache folder for code compiled from the file ``source``; None if there is no safe one.
+    """Return the cache folder for code compiled from the file ``source``, or ``None`` if no folder is safe.
 
-    It is numba's choice among the safe ones: NUMBA_CACHE_DIR, ``__pycache__`` beside the source, the cache
-    folder of the environment's user, then of the process's user.  One warning reports a skipped
-    NUMBA_CACHE_DIR, or the lack of any safe folder.
+    The candidates match numba's candidates, in this order: NUMBA_CACHE_DIR, ``__pycache__`` next to the
+    source, the cache folder of the environment's user, and the cache folder of the process's user. One
+    warning reports that NUMBA_CACHE_DIR was skipped or that no folder is safe.
     """
     return _chosen(os.path.dirname(os.path.abspath(source)), os.environ.get("NUMBA_CACHE_DIR", ""))
 
@@ -98,7 +100,7 @@ def folder_for(source: str) -> str | None:
 @functools.lru_cache(maxsize=256)
 def _chosen(sources: str, user_folder: str) -> str | None:
     if not hasattr(os, "geteuid"):
-        return None  # files do not show here who else can write to them
+        return None  # the permissions of files are unknown on this system
     refused = {}
     for candidate in _candidates(sources, user_folder):
         with suppress(OSError):
@@ -116,12 +118,12 @@ def _chosen(sources: str, user_folder: str) -> str | None:
 
 
 def _candidates(sources: str, user_folder: str) -> Iterator[str]:
-    # numba's own name of it: a folder's last part, for readers, and a digest of all
+    # numba's name for the folder: the last part of the source folder, and a digest of the whole path
     inside = f"{os.path.basename(sources)}_{hashlib.sha1(sources.encode()).hexdigest()}"
     if user_folder:
         yield os.path.join(user_folder, inside)
     yield os.path.join(sources, "__pycache__")
-    # An empty or relative XDG_CACHE_HOME, which would mean the current folder, counts as none.
+    # An empty or relative XDG_CACHE_HOME, which would mean the current folder, is ignored.
     own = os.environ.get("XDG_CACHE_HOME", "")
     yield os.path.join(own if os.path.isabs(own) else os.path.expanduser("~/.cache"), "numba", inside)
     with suppress(KeyError):  # a user without a name
@@ -131,27 +133,31 @@ def _candidates(sources: str, user_folder: str) -> Iterator[str]:
 
 
 def _made(folder: str) -> bool:
-    """Make ``folder`` and those above it, none writable by others; False when it cannot be written to."""
+    """Create ``folder`` and missing parent folders, not writable by other users.
+
+    The result is False if this process cannot write to the folder.
+    """
     path = Path(folder)
     for each in (*reversed(path.parents), path):
         if not each.exists():
-            with suppress(FileExistsError):  # another process was faster
+            with suppress(FileExistsError):  # another process created the folder
                 each.mkdir(mode=0o755)
     return path.is_dir() and os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
 
 
 def _why_not(folder: str) -> str | None:
-    """Return why others could put files into ``folder``, an absolute path without links; None if they cannot.
+    """Return the reason why other users could put files into ``folder``, or ``None`` if other users cannot.
 
-    They can where a folder above it is theirs to rename.  In a sticky one, such as /tmp, everyone renames
-    their own only.  Raises OSError where this user cannot look.
+    ``folder`` is an absolute path without links. Another user can replace the folder if the user may rename a
+    parent folder. In a sticky folder such as /tmp, users can rename only their own files. Raises OSError if
+    this user cannot read the status of a folder.
     """
     path = Path(folder)
     for each in (*reversed(path.parents), path):
         try:
             status = each.lstat()
         except FileNotFoundError:
-            return None  # it will be this user's
+            return None  # this user will create and own the folder
         sticky = each != path and bool(status.st_mode & stat.S_ISVTX)
         why = _distrusted(status, each, sticky)
         if why is not None:
@@ -160,7 +166,7 @@ def _why_not(folder: str) -> str | None:
 
 
 def _distrusted(status: os.stat_result, path: Path, sticky: bool = False) -> str | None:
-    """Return why others could change the file that ``status`` describes, or None."""
+    """Return the reason why other users could change the file with this status, or ``None``."""
     if status.st_uid not in (0, os.geteuid()):
         return f"belongs to {_user(status.st_uid)}"
     if sticky:
@@ -173,7 +179,10 @@ def _distrusted(status: os.stat_result, path: Path, sticky: bool = False) -> str
 
 
 def _alone_in_group(status: os.stat_result, path: Path) -> bool:
-    """Whether the owner is the group: many systems give each user a group, and that group write access."""
+    """Return whether the owner is the only member of the file's group.
+
+    Many systems create a group for each user and let this group write.
+    """
     import grp
     import pwd
 
@@ -182,14 +191,14 @@ def _alone_in_group(status: os.stat_result, path: Path) -> bool:
     except KeyError:
         return False
     alone = owner.pw_gid == group.gr_gid and group.gr_name == owner.pw_name
-    # With an access control list the group's bit is the list's mask, and may stand for other users.
+    # With an access control list, the group's permission is the mask of the list, which may include others.
     return alone and set(group.gr_mem) <= {owner.pw_name} and not _has_list(path)
 
 
 def _has_list(path: Path) -> bool:
     try:
         return "system.posix_acl_access" in os.listxattr(path, follow_symlinks=False)
-    except OSError:  # a file system without any
+    except OSError:  # a file system without extended attributes
         return False
 
 
@@ -203,7 +212,7 @@ def _user(uid: int) -> str:
 
 
 def _tell(why: str, instead: str) -> None:
-    """Warn once in a process."""
+    """Warn once per process."""
     if not _told:
         _told.append(why)
         warnings.warn(
@@ -217,7 +226,11 @@ def _tell(why: str, instead: str) -> None:
 
 @contextmanager
 def _opened(folder: str) -> Iterator[int]:
-    """Open a folder that was chosen, and look at it again: it is this one that files are opened in."""
+    """Open the chosen folder, and check the permissions again.
+
+    Files must be opened relative to the returned descriptor, so that the folder cannot be replaced in
+    between.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _refuse_unsafe(descriptor, Path(folder))
@@ -227,7 +240,7 @@ def _opened(folder: str) -> Iterator[int]:
 
 
 def _refuse_unsafe(descriptor: int, path: Path) -> None:
-    """Raise PermissionError with the reason if others can write to an open file."""
+    """Raise PermissionError with the reason if other users can write to an open file."""
     why = _distrusted(os.fstat(descriptor), path)
     if why is not None:
         _tell(f"{path} {why}", "compiled again")
@@ -235,9 +248,12 @@ def _refuse_unsafe(descriptor: int, path: Path) -> None:
 
 
 def _read(folder: str, name: str) -> bytes:
-    """Return a file's octets.  Raises OSError where there is none, or others can write to it."""
+    """Return the content of a file.
+
+    Raises OSError if the file is missing, and PermissionError if other users can write to the file.
+    """
     with _opened(folder) as inside:
-        # Not to wait for who writes to a pipe.
+        # O_NONBLOCK avoids waiting for a writer if the file is a pipe.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(name, flags, dir_fd=inside), "rb") as file:
             _refuse_unsafe(file.fileno(), Path(folder, name))
@@ -247,7 +263,7 @@ def _read(folder: str, name: str) -> bytes:
 
 
 def _write(folder: str, name: str, octets: bytes) -> None:
-    """Put a file into a folder, whole or not at all."""
+    """Write a file into a folder atomically."""
     with _opened(folder) as inside:
         partial = f"{name}.{uuid.uuid4().hex[:16]}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

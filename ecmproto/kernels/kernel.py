@@ -1,14 +1,14 @@
-"""Kernels: functions that run as machine code, from the library or compiled by numba, or as plain Python.
+"""Kernels: functions that run as machine code or as plain Python.
 
-A decorator marks each.  Called from Python, a kernel finds its machine code by the types of its arguments:
+A decorator marks each kernel. A call from Python selects the code by the types of the arguments:
 
-1. in the library that was built beforehand (`kernels.library`), which needs no numba
-2. compiled by numba where that is installed, and cached (`kernels.compiler`)
-3. nowhere: then its text runs as plain Python, slower, and a warning reports that once
+1. machine code in the library, which was built beforehand and does not need numba (`kernels.library`)
+2. machine code that numba compiles and caches, if numba is installed (`kernels.compiler`)
+3. plain Python, which is slower; one warning reports the use of plain Python
 
-Kernels call each other by bare names, not as module attributes, so that caches find them.  They also call
-methods of structs (`kernels.structs`).  With ``NUMBA_DISABLE_JIT=1`` the decorators return the functions
-themselves: the same text as plain Python.
+Kernels call other kernels by name, not as attributes of modules, so that the caches find the called kernels.
+Kernels can also call methods of structs (`kernels.structs`). With ``NUMBA_DISABLE_JIT=1``, the decorators
+return the undecorated functions, which run as plain Python.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Entry = Callable[[tuple[Any, ...]], Any]
 _warned: list[str] = []
 functions: dict[int, Callable[..., Any]] = {}
-"""The Python functions that compiled ones were made from, by the identity of these."""
+"""Python functions of all compiled functions, by the id of the compiled function."""
 _interpreted: list[str] = []
-"""The kernels that run as plain Python at this moment: what they call does too."""
+"""Kernels that currently run as plain Python. Kernels that these kernels call run as plain Python too."""
 
 
 def compiled(function: _Function) -> _Function:
@@ -40,12 +40,12 @@ def compiled(function: _Function) -> _Function:
 
 
 def allocating(function: _Function) -> _Function:
-    """As ``compiled``, for functions that make arrays: only numba runs them, no library has them."""
+    """Return ``function`` as a kernel that may create arrays. The library does not contain such kernels."""
     return _made(function, _Kernel, forceinline=False, _nrt=True)
 
 
 def released(function: _Function) -> _Function:
-    """As ``compiled``, for kernels that let other threads run Python."""
+    """Return ``function`` as a kernel that releases the interpreter lock."""
     return _made(function, _Kernel, forceinline=False, nogil=True)
 
 
@@ -53,23 +53,24 @@ over_batches = released
 
 
 def inlined(function: _Function) -> _Function:
-    """As ``compiled``, for the small steps of every frame: their code goes into the caller's."""
+    """Return ``function`` as a kernel whose code is inlined into the calling kernels."""
     return _made(function, _Kernel, forceinline=True)
 
 
 def expanded(function: _Function) -> _Function:
-    """Expand ``function`` in kernels as if its text stood in theirs; called from Python it is plain Python.
+    """Return ``function`` as a function that is expanded in kernels. Calls from Python run plain Python.
 
-    That is how a kernel gets a part of an array, or a tuple that holds a record, which compiled functions
-    cannot return, and how Python gets a record itself where a compiled function would return a copy.
+    Compiled functions cannot return a part of an array, or a tuple that contains a record. Expanded functions
+    can. From Python, an expanded function returns the record itself, but a compiled function would return a
+    copy.
     """
     return _made(function, _Expanded)
 
 
 def instruction(typing: Callable[[], Any]) -> Callable[[_Function], _Function]:
-    """Have kernels take instructions of their own for the function that is decorated.
+    """Return a decorator that replaces calls of a function in kernels by generated instructions.
 
-    ``typing`` returns what numba calls the typing function of an intrinsic, which it imports.
+    ``typing`` returns the typing function of a numba intrinsic. ``typing`` imports numba.
     """
 
     def decorated(function: _Function) -> _Function:
@@ -80,7 +81,11 @@ def instruction(typing: Callable[[], Any]) -> Callable[[_Function], _Function]:
 
 @functools.cache
 def is_disabled() -> bool:
-    """Return whether nothing is compiled: by the environment, or without library and numba."""
+    """Return whether all kernels run as plain Python.
+
+    The environment can disable compilation. Kernels also run as plain Python if both library and numba are
+    missing.
+    """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return True
     if library.is_loaded() or _has_numba():
@@ -90,7 +95,7 @@ def is_disabled() -> bool:
 
 
 def compiler() -> Any:
-    """Return `kernels.compiler`; None, with one warning, where numba is not installed."""
+    """Return the module `kernels.compiler`, or ``None`` without numba."""
     if not _has_numba():
         return None
     from ecmproto.kernels import compiler
@@ -103,7 +108,7 @@ def _has_numba() -> bool:
 
 
 def _warn(what: str, why: str) -> None:
-    """Warn once in a process."""
+    """Warn once per process."""
     if not _warned:
         _warned.append(what)
         text = f"{what} as plain Python, slower: {why}, and numba is not installed (ecmproto[jit])"
@@ -121,7 +126,7 @@ def _followed(made: Any, function: _Function) -> _Function:
 
 
 class _Kernel:
-    """A function that Python calls: its machine code is found by the types of its arguments."""
+    """Kernel that Python can call. The types of the arguments select the machine code."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, bool]) -> None:
         functools.update_wrapper(self, function)
@@ -132,14 +137,14 @@ class _Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """numba's own object for it."""
+        """numba's dispatcher for the function."""
         from ecmproto.kernels.compiler import dispatcher
 
         return dispatcher(self.py_func, **self._options)
 
     @property
     def _numba_type_(self) -> Any:
-        """The numba type of the function in a kernel."""
+        """Type of the function in other kernels."""
         return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
@@ -184,11 +189,11 @@ class _Kernel:
 
 
 class _Expanded(_Kernel):
-    """A function that is expanded where kernels call it."""
+    """Function that is expanded in the kernels that call the function."""
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """numba's own object for it."""
+        """numba's dispatcher for the function."""
         from ecmproto.kernels.compiler import expanded
 
         return expanded(self.py_func)
@@ -198,7 +203,7 @@ class _Expanded(_Kernel):
 
 
 class _Instruction:
-    """A function of Python for which kernels have instructions."""
+    """Python function that kernels replace by generated instructions."""
 
     def __init__(self, function: Callable[..., Any], typing: Callable[[], Any]) -> None:
         functools.update_wrapper(self, function)
@@ -207,7 +212,7 @@ class _Instruction:
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """The numba type of the function in a kernel."""
+        """Type of the function in kernels."""
         from ecmproto.kernels.compiler import instruction_type
 
         return instruction_type(self._typing())

@@ -1,17 +1,21 @@
-"""The library of kernels: one shared library with a C ABI, built by `kernels.building`, called by ctypes.
+"""The library of kernels: a shared library with a C ABI, which `kernels.building` builds and ctypes calls.
 
-A kernel is a function of it for each combination of types that commands call it with::
+The library contains a function for each kernel and each combination of argument types that commands use::
 
     int32_t name(int64_t *returned, const char **error, …)
 
-Its arguments follow: one word for a number or the address of a struct or record, and for an array its
-address, lengths and strides; the elements of a tuple follow each other.  The result is in ``returned``, in
-words.  The status is 0; otherwise ``error`` is the address of a text: class of the exception, function, file,
-line and message, a line each.  The library also contains the methods of
-structs that the engine calls by address, with the calling convention of compiled code.
+The kernel's arguments follow as words. A number is one word, and a struct or record is one word with the
+address. An array is the address, the lengths and the strides. A tuple is the words of its elements.
 
-The library contains checksums of its sources: with other sources, which might hand it other arrays, it is not
-used, nor where the environment requests other code of numba (``NUMBA_BOUNDSCHECK``, another CPU).
+The function writes the words of the result to ``returned``. The returned status is 0 for success. Otherwise
+``error`` is the address of a text with five lines: class of the exception, function, file, line and message.
+
+The library also contains methods of structs that the engine calls by address. These methods have the calling
+convention of compiled code.
+
+The library contains checksums of the sources. The library is not used if the sources have changed, because
+changed sources might pass other arrays. The library is also not used if the environment requests other code
+from numba (``NUMBA_BOUNDSCHECK``, another CPU).
 """
 
 from __future__ import annotations
@@ -37,15 +41,15 @@ from ecmproto.kernels.arguments import append_scalars, describe
 PACKAGE = Path(__file__).parents[1]
 PATH = PACKAGE / "kernels" / "ecmproto-kernels.so"
 INFORMATION = "ecmproto_library"
-"""The name of a text in the library that has what it was built from, in JSON."""
+"""Name of a symbol in the library. The symbol contains information about the build as JSON text."""
 RETURNS = ".returns"
-"""The end of the name of a text that describes what a kernel returns: `_FORMATS`, and tuples of such."""
+"""Suffix of the symbols that describe the results of kernels. `_FORMATS` contains the type codes."""
 _FORMATS = {"q": "q", "Q": "Q", "d": "d", "?": "q"}
 _HARMLESS = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_DISABLE_JIT"}
 
 
 class _Library:
-    """The loaded library: with the interpreter's lock released in calls, and held."""
+    """Loaded library, for calls that release the interpreter lock and for calls that do not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,7 +58,7 @@ class _Library:
         self.information: Mapping[str, Any] = json.loads(self.text(INFORMATION) or "{}")
 
     def text(self, name: str) -> str | None:
-        """Return a text in the library; None where there is none of that name."""
+        """Return the text at a symbol, or ``None`` if the library has no such symbol."""
         try:
             return ctypes.string_at(_address(self.released, name)).decode()
         except ValueError:
@@ -63,7 +67,7 @@ class _Library:
 
 @functools.cache
 def _loaded() -> _Library | str:
-    """Return the library, or why there is none."""
+    """Return the library, or the reason why no library is used."""
     unusual = sorted({name for name in os.environ if name.startswith("NUMBA_")} - _HARMLESS)
     if unusual:
         return f"{unusual[0]} requires other code"
@@ -76,7 +80,7 @@ def _loaded() -> _Library | str:
             else "no library of kernels is installed"
         )
     sources = found.information.get("sources")
-    changed = _changed(sources if isinstance(sources, dict) else {"": 0})  # of a former version: no dict
+    changed = _changed(sources if isinstance(sources, dict) else {"": 0})  # older versions have no dict
     if changed is not None:
         why = (
             f"the library of kernels was built from other sources than {PACKAGE / changed};"
@@ -88,29 +92,29 @@ def _loaded() -> _Library | str:
 
 
 def is_loaded() -> bool:
-    """Whether there is a library for these sources."""
+    """Return whether a library is loaded that was built from the present sources."""
     return isinstance(_loaded(), _Library)
 
 
 def is_ready() -> bool:
-    """Whether kernels run without numba being imported for them first."""
+    """Return whether kernels can run without first importing numba."""
     return is_loaded() or "numba" in sys.modules
 
 
 def why_not() -> str:
-    """Return why there is no library; empty where there is one."""
+    """Return the reason why no library is used, or empty text."""
     found = _loaded()
     return "" if isinstance(found, _Library) else found
 
 
 def information() -> Mapping[str, Any]:
-    """Return the library's sources, compiler versions and processor; empty without a library."""
+    """Return the library's sources, compiler versions and processor. Empty without a library."""
     found = _loaded()
     return {**found.information, "path": str(found.path)} if isinstance(found, _Library) else {}
 
 
 def checksum(path: Path | str) -> int | None:
-    """Return the checksum of a file; None where it cannot be read."""
+    """Return the checksum of a file, or ``None`` if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return zlib.crc32(file.read())
@@ -119,29 +123,35 @@ def checksum(path: Path | str) -> int | None:
 
 
 def _changed(sources: Mapping[str, int]) -> str | None:
-    """Return the first of the sources, by path in the package, that has another checksum; None without one.
+    """Return the first source file with a different checksum, as a path in the package, or ``None``.
 
-    It takes some 4 ms; a library with other sources than Python might be given arrays of another size.
+    The check takes about 4 ms. A library of other sources might receive arrays of an unexpected length.
     """
     return next((path for path, wanted in sources.items() if checksum(f"{PACKAGE}/{path}") != wanted), None)
 
 
 def symbol(function: Callable[..., Any], described: str) -> str | None:
-    """Return the name of a kernel's function in the library; None for what is no module's own."""
+    """Return the symbol of a kernel in the library.
+
+    The result is ``None`` if the function is not an attribute of a module.
+    """
     if not _is_of_module(function):
         return None
     return f"{function.__module__}.{function.__qualname__}.{zlib.crc32(described.encode()):08x}"
 
 
 def method_symbol(struct: type[Any], protocol: type[Any], name: str) -> str | None:
-    """Return the name of a method that is called by its address; None for classes of no module."""
+    """Return the symbol of a method that is called by address.
+
+    The result is ``None`` if a class is not an attribute of a module.
+    """
     if not (_is_of_module(struct) and _is_of_module(protocol)):
         return None
     return f"{struct.__module__}.{struct.__qualname__}.{name}.{protocol.__qualname__}"
 
 
 def _is_of_module(made: Any) -> bool:
-    """Whether a function or class is what its module has by its name."""
+    """Return whether a function or class is an attribute of the module that defines the function or class."""
     found = getattr(sys.modules.get(made.__module__), made.__qualname__, None)
     return found is made or getattr(found, "py_func", None) is made
 
@@ -149,7 +159,7 @@ def _is_of_module(made: Any) -> bool:
 def entry(
     function: Callable[..., Any], arguments: tuple[Any, ...], *, released: bool
 ) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return a callable for a kernel with arguments of these types; None where the library has none."""
+    """Return a callable that runs a kernel with these types, or ``None`` if the library has none."""
     found = _loaded()
     described = describe(arguments) if isinstance(found, _Library) else None
     name = None if described is None else symbol(function, described)
@@ -167,7 +177,7 @@ def entry(
 
 
 def method(struct: type[Any], protocol: type[Any], name: str) -> int | None:
-    """Return the address of a method that is called by it; None where the library has none."""
+    """Return the address of a method, or ``None`` if the library does not contain the method."""
     found = _loaded()
     wanted = method_symbol(struct, protocol, name)
     if wanted is None or not isinstance(found, _Library):
@@ -179,7 +189,7 @@ def method(struct: type[Any], protocol: type[Any], name: str) -> int | None:
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:
-    """Return the address of what has a name in the library; ValueError without it."""
+    """Return the address of a symbol in the library. Raises ValueError if the symbol is missing."""
     try:
         return ctypes.addressof(ctypes.c_char.in_dll(library, name))
     except ValueError:
@@ -189,7 +199,7 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 def _caller(function: Any, returns: str) -> Callable[[tuple[Any, ...]], Any]:
     unpacked = struct.Struct("=" + "".join(_FORMATS[each] for each in returns if each in _FORMATS))
     size = unpacked.size // 8 + 1
-    new = ctypes.c_int64 * size  # the last word is the error's address
+    new = ctypes.c_int64 * size  # the last word is the address of the error
     shape = returns
 
     def call(arguments: tuple[Any, ...]) -> Any:
@@ -207,7 +217,7 @@ def _caller(function: Any, returns: str) -> Callable[[tuple[Any, ...]], Any]:
 
 
 def _value(shape: str, values: Iterator[Any]) -> Any:
-    """Return the result of a kernel from its words."""
+    """Return the result of a kernel from the result's words."""
     if shape[0] != "(":
         value = next(values)
         return bool(value) if shape == "?" else value
@@ -215,17 +225,17 @@ def _value(shape: str, values: Iterator[Any]) -> Any:
 
 
 _FRAME_LENGTH_AT = 3
-"""The offset of a frame's length in a pickle, after its protocol and the frame's opcode."""
+"""Offset of the frame length in a pickle, after the protocol and the opcode of the frame."""
 
 
 def _raise(address: int) -> NoReturn:
-    """Raise an exception of compiled code, with the line of its statement."""
+    """Raise the exception of compiled code, with the line of the statement that raised the exception."""
     if not address:
         raise SystemError("a kernel failed without an exception")
     if ctypes.string_at(address, 1) != pickle.PROTO:
         kind, name, path, line, *message = ctypes.string_at(address).decode().split("\n", 4)
         error: Exception = pkgutil.resolve_name(kind)(*message)
-    else:  # of a method that numba compiled: class, arguments and place in a pickle of one frame
+    else:  # a method compiled by numba: a pickle of one frame with class, arguments and location
         octets = ctypes.c_uint64.from_address(address + _FRAME_LENGTH_AT).value
         made, values, place = pickle.loads(ctypes.string_at(address, _FRAME_LENGTH_AT + 8 + octets))
         error = made(*values or ())

@@ -1,9 +1,11 @@
-"""Parts: functions that kernels take in when they call them, and that are not compiled for themselves.
+"""Parts: functions whose code is compiled only as part of the calling kernels.
 
-numba optimises each function with all that it calls, makes machine code of that, and does so again for the
-caller, who takes it all in: the innermost of five is optimised five times and only the outermost is ever
-run.  A part is typed and lowered as ever, and then waits in its library for the kernel at whose end all is
-optimised at once.  Closed loops compile in less than half the time, and run a little faster.
+By default, numba optimises and compiles each function together with all functions that the function calls.
+numba then repeats this work for each caller. In a chain of five calls, the innermost function is optimised
+five times, and only the outermost function runs.
+
+A part is only typed and lowered. The code of the part is optimised once, at the end of the kernel's
+compilation. Closed loops then compile in less than half the time and run slightly faster.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from ecmproto.kernels.passes import CompilerWithPass, PassBeforeLowering
 
 
 class _Waiting(JITCodeLibrary):
-    """A library that others link, of which nothing is optimised and no machine code made."""
+    """Library of lowered code for linking into others.
+
+    The code is neither optimised nor compiled to machine code.
+    """
 
     def _optimize_final_module(self) -> None:
         pass
@@ -30,14 +35,14 @@ class _Waiting(JITCodeLibrary):
 
 
 def _nothing_to_call(library: JITCodeLibrary, described: Any, environment: Any) -> Any:
-    """Return numba's description of a compiled function that Python cannot call."""
+    """Return numba's object for a compiled function that Python cannot call."""
     name = described.qualname.split(".")[-1]
     return _dynfunc.make_function(described.lookup_module(), name, "", 0, environment, (library,))
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
 class _IntoWaiting(PassBeforeLowering):
-    """Make the passes that follow lower into such a library."""
+    """Pass that makes the subsequent passes lower the function into a `_Waiting` library."""
 
     _name = "into_waiting"
 
@@ -50,10 +55,10 @@ class _IntoWaiting(PassBeforeLowering):
 
 
 class _PartCompiler(CompilerWithPass):
-    """numba's compiler, ending before machine code."""
+    """numba's compiler, which stops before machine code."""
 
     added = _IntoWaiting
 
 
 AS_PART: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
-"""The options of numba's decorator that make one."""
+"""Options of numba's decorator for a part."""

@@ -1,4 +1,4 @@
-"""numba's compiler with one pass more, which changes what the lowering after it makes."""
+"""numba's compiler with an additional pass before the lowering."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numba.core.typed_passes import NativeLowering
 
 
 class PassBeforeLowering(AnalysisPass):
-    """A pass over a typed function; ``run_pass`` returns whether it changed the function's own text."""
+    """Pass over a typed function. ``run_pass`` returns whether the pass changed the function's code."""
 
     def __init__(self) -> None:
         AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
 
 
 class CompilerWithPass(CompilerBase):
-    """numba's compiler, running ``added`` right before it lowers a function."""
+    """numba's compiler, which runs the pass ``added`` before the lowering of a function."""
 
     added: ClassVar[type[PassBeforeLowering]]
 
     def define_pipelines(self) -> list[Any]:
-        """Return numba's own passes and the one that is added."""
+        """Return numba's passes and the additional pass."""
         make: Any = DefaultPassBuilder.define_nopython_pipeline
         pipeline = make(self.state)
         passes = [each for each, _ in pipeline.passes]

@@ -1,13 +1,13 @@
-"""State records: a class that names the fields, and memory that kernels and plain Python both change.
+"""State records: fields in memory that both kernels and plain Python read and write.
 
-A record type is a class with annotations only::
+A record type is a class that contains only annotations::
 
     class State:
         countdown_octets: int
         reload_octets: Annotated[NDArray[np.float64], 8]
 
-``int`` is 64 bits signed, ``float`` 64 bits; an annotated array is a part of the record, of fixed shape.
-Compiled code is handed a pointer to the record, which costs nothing; plain Python gets and sets attributes.
+``int`` is a signed number of 64 bits, and ``float`` has 64 bits. An annotated array has a fixed shape and is
+stored in the record. Compiled code receives a pointer to the record. Plain Python uses the attributes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MAPPED_OCTETS = 1 << 20
-"""The minimum size of records with pages of their own …"""
+"""Minimum size of arrays with separate memory pages, in octets."""
 _HUGE_OCTETS = 1 << 22
-"""… and with large pages, as numpy's arrays have."""
+"""Minimum size of arrays with large memory pages, in octets."""
 _AREA_OCTETS = 1 << 24
 
 _Record = TypeVar("_Record")
@@ -34,7 +34,7 @@ _SCALARS: dict[Any, type[np.generic]] = {int: np.int64, float: np.float64}
 
 
 class Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
-    """One record: its fields are attributes, with faster access than in numpy's own ``record``."""
+    """Record with fields as attributes. Access is faster than with numpy's ``record``."""
 
     __slots__ = ()
 
@@ -57,11 +57,11 @@ class Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
 
 
 class _Single(Fields):  # type: ignore[misc]
-    """The record in an array of one.
+    """Record in an array of length one.
 
-    Compiled code reaches its memory by ``data``, which is the array here: the view that numpy makes takes
-    longer the more fields there are, and a kernel called for every few frames would spend more on that than
-    on them.
+    Compiled code reads the memory from the attribute ``data``, which is the array. numpy's own ``data``
+    creates a view, which takes longer the more fields a record has. In a kernel that processes only a few
+    frames per call, the view would take longer than the frames.
     """
 
     __slots__ = ()
@@ -69,11 +69,11 @@ class _Single(Fields):  # type: ignore[misc]
     data = property(operator.attrgetter("base"))
 
 
-@functools.cache  # annotations take longer to read than a message does
+@functools.cache  # reading annotations takes longer than processing a message
 def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
     """Return the structured dtype of the annotated class ``kind``.
 
-    Raises ValueError for a field that numpy's own attributes (``base``, ``put``, …) would hide.
+    Raises ValueError for a field with the name of a numpy attribute (``base``, ``put``, …).
     """
     hints = get_type_hints(kind, include_extras=True)
     hidden = [name for name in hints if hasattr(np.record, name) or hasattr(np.recarray, name)]
@@ -82,9 +82,9 @@ def record_dtype(kind: type[Any]) -> np.dtype[np.void]:
     plain = np.dtype([_field(name, hint) for name, hint in hints.items()])
     assert plain.names is not None
     assert plain.fields is not None
-    # numba takes a record that begins with all of another's fields for a subtype of it: it warns, and which
-    # compiled function runs depends on what ran before.  Derived records begin a little later, which no
-    # compiled code shares.
+    # numba treats a record as a subtype of another record if all fields of the other record are at the start.
+    # numba then warns, and the selection of the compiled function depends on earlier calls.  The fields of
+    # derived records therefore start at a larger offset.
     shift = _GAP_OCTETS * (len(kind.__mro__) - 2)
     return np.dtype(
         {
@@ -105,14 +105,14 @@ def _field(name: str, hint: Any) -> tuple[Any, ...]:
 
 
 def _scalars(hint: Any) -> set[type[np.generic]]:
-    """Return the scalar types that an array's annotation names, however numpy spells ``NDArray``."""
+    """Return the scalar types in the annotation of an array. numpy has several forms of ``NDArray``."""
     if isinstance(hint, type) and issubclass(hint, np.generic):
         return {hint}
     return set().union(*(_scalars(part) for part in get_args(hint)))
 
 
 def new_records(kind: type[_Record], count: int) -> Sequence[_Record]:
-    """Return ``count`` zeroed records in one array (see ``columns``)."""
+    """Return an array of ``count`` zeroed records. `columns` returns the structured array."""
     return _zeroed(kind, count, Fields)
 
 
@@ -122,7 +122,7 @@ def new_record(kind: type[_Record]) -> _Record:
 
 
 def new_arrays(kind: type[_Record], count: int) -> _Record:
-    """Return a NamedTuple of arrays of the types that it names, of ``count`` zeros each."""
+    """Return a NamedTuple of zeroed arrays. Each array has the annotated type and ``count`` items."""
     return kind(*(np.zeros(count, element) for element in _elements(kind)))  # type: ignore[arg-type]
 
 
@@ -132,9 +132,9 @@ def _elements(kind: type[Any]) -> list[type[np.generic]]:
 
 
 def record_from(kind: type[_Record], source: object, /, **given: Any) -> _Record:
-    """Return a record whose fields are ``given``, all others the attributes of ``source`` by their names.
+    """Return a record with the values in ``given`` and, for other fields, the attributes of ``source``.
 
-    AttributeError for a field that is neither, and for a name that is no field.
+    Raises AttributeError for a field without a value, and for a name in ``given`` that is not a field.
     """
     record = new_record(kind)
     for name in record_dtype(kind).names or ():  # type: ignore[arg-type]  # a class is hashable
@@ -152,7 +152,7 @@ def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence
 
 
 def zeros(count: int, dtype: Any = np.int64) -> NDArray[Any]:
-    """Return ``count`` zeros of ``dtype``: next to the previous ones within `adjacent`."""
+    """Return an array of ``count`` zeros of ``dtype``, in consecutive memory within `adjacent`."""
     octets = count * np.dtype(dtype).itemsize
     if octets < _MAPPED_OCTETS:
         return np.zeros(count, dtype) if not _areas else _areas[-1].take(octets).view(dtype)
@@ -162,7 +162,8 @@ def zeros(count: int, dtype: Any = np.int64) -> NDArray[Any]:
 def _pages(octets: int) -> mmap.mmap:
     """Return zeroed memory.
 
-    Pages that nothing touches are never there; memory that was freed before would have to be cleared.
+    The operating system provides a zeroed page at the first access, so unused pages take no memory. Reused
+    memory would have to be cleared.
     """
     pages = mmap.mmap(-1, octets, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if octets >= _HUGE_OCTETS and hasattr(mmap, "MADV_HUGEPAGE"):
@@ -171,13 +172,13 @@ def _pages(octets: int) -> mmap.mmap:
 
 
 class _Area:
-    """Memory in large pages, of which each new record or array takes the next part."""
+    """Memory in large pages, which is divided into records and arrays."""
 
     def __init__(self) -> None:
         self._rest = np.zeros(0, np.uint8)
 
     def take(self, octets: int) -> NDArray[np.uint8]:
-        """Return the next ``octets``, a multiple of 8."""
+        """Return the next ``octets`` octets. The number is a multiple of 8."""
         if octets > len(self._rest):
             self._rest = np.frombuffer(_pages(_AREA_OCTETS), np.uint8)
         rest = len(self._rest) - octets
@@ -190,10 +191,10 @@ _areas: list[_Area] = []
 
 @contextmanager
 def adjacent() -> Iterator[None]:
-    """Place the records, structs and small arrays that are made within next to each other, in large pages.
+    """Make records, structs and small arrays consecutive in memory while the ``with`` block runs.
 
-    A simulation goes from port to port: thousands of small allocations would each be in a page of their own,
-    for which the processor has no entry at hand.
+    A simulation accesses many ports. Thousands of separate small allocations would be in different memory
+    pages, for which the processor does not have enough page table entries in its cache.
     """
     _areas.append(_Area())
     try:
@@ -203,5 +204,5 @@ def adjacent() -> Iterator[None]:
 
 
 def columns(records: Sequence[Any]) -> NDArray[Any]:
-    """Return the structured array that ``new_records`` made: ``columns(r)["name"]`` is a column."""
+    """Return the structured array of `new_records`. ``columns(r)["name"]`` is a column."""
     return np.asarray(records)

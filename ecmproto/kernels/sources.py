@@ -1,9 +1,11 @@
-"""Digests of all that a function is compiled from, by its meaning: comments and empty lines change nothing.
+"""Digests of the sources of a compiled function. Comments and empty lines do not change the digest.
 
-numba's own cache of compiled code compares the time and size of the function's own file only.  That serves
-stale code in two cases which happen here: a change in another file with a function that it calls, and an
-upgraded wheel, whose files all have the same time.  `source_digest` therefore covers the code of the function
-and of all compiled functions it reaches, and the values they take from their modules.
+numba's own cache compares only the time and size of the file with the function. This comparison fails if a
+called function in another file changes, and after the upgrade of a wheel, in which all files have the same
+time.
+
+`source_digest` therefore covers the code of the function, the code of all compiled functions that the
+function calls, and the values that these functions read from modules.
 """
 
 from __future__ import annotations
@@ -30,25 +32,28 @@ COMPILERS = (
     "kernels/structs.py",
     "frames/columns/instructions.py",
 )
-"""The files of the package that machine code depends on."""
+"""Files of the package that determine the machine code of all kernels."""
 _CONSTANTS = (bool, int, float, str, tuple, np.generic, np.dtype)
 _RAISE = opmap["RAISE_VARARGS"]
 
 when_compiling: list[Callable[[], None]] = []
-"""Called whenever numba begins to compile something."""
+"""Functions that are called when numba starts to compile."""
 
 
 def has_file(function: Callable[..., Any]) -> bool:
-    """Whether there is a file to compare with; what was typed at a prompt has none, and is not kept."""
+    """Return whether the function's source file exists.
+
+    The code of a function without a file, such as a function typed at a prompt, is not cached.
+    """
     return Path(function.__code__.co_filename).is_file()
 
 
 @functools.cache
 def source_digest(function: Callable[..., Any]) -> str:
-    """Return a hex digest of all that the compiled form of ``function`` depends on.
+    """Return a hex digest of everything that the compiled code of ``function`` depends on.
 
-    Call it when all modules are imported that ``function`` takes functions or constants from: at its first
-    call.
+    Call this function only after the import of all modules with functions or constants that ``function``
+    uses, for example at the first call of ``function``.
     """
     parts = sorted(repr(_meaning(each)) for each in _reached(function))
     return hashlib.sha256("\n".join([_compilers(), *parts]).encode()).hexdigest()
@@ -60,7 +65,7 @@ def _compilers() -> str:
 
 
 def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
-    """Return a function and all compiled ones that it calls, however deep."""
+    """Return a function and all compiled functions that the function calls directly or indirectly."""
     found, pending = {function}, [function]
     while pending:
         for _, value in _dependencies(pending.pop()):
@@ -72,7 +77,7 @@ def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
 
 
 def _dependencies(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values that a function takes from its module, and from functions around it."""
+    """Yield the names and values that a function reads from its module and from enclosing functions."""
     for name in sorted(set(_names(function.__code__)) & function.__globals__.keys()):
         yield name, function.__globals__[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -86,16 +91,19 @@ def _meaning(function: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def _text(code: CodeType, doc: str | None = None) -> tuple[Any, ...]:
-    """Return a function's code, and its lines if it raises: an exception has the line of its statement."""
+    """Return a function's code, with line numbers if the function raises exceptions.
+
+    An exception of compiled code contains the line of the statement.
+    """
     lines = list(code.co_lines()) if _RAISE in code.co_code[::2] else []
     constants = [_text(each) if isinstance(each, CodeType) else each for each in code.co_consts]
     if doc is not None and constants[0] == doc:
-        constants[0] = None  # which is there without a docstring
+        constants[0] = None  # the same constant as without a docstring
     return code.co_code, code.co_names, code.co_varnames, constants, lines
 
 
 def _value(value: Any) -> Any:
-    """Return the parts of a value that compiled code depends on."""
+    """Return the properties of a value that compiled code depends on."""
     if isinstance(value, _CONSTANTS):
         return repr(value)
     if isinstance(value, np.ndarray):

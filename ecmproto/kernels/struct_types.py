@@ -1,6 +1,6 @@
-"""numba's types for structs, interfaces and rows of them (`kernels.structs`), and what kernels do with them.
+"""numba types for structs, interfaces and rows (`kernels.structs`), and the operations on these types.
 
-The types are opaque pointers; the instructions that read parts and call methods are made here.
+The types are opaque pointers. This module generates the instructions that read parts and call methods.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import from_dtype
 from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, Signature, infer_global
-from numba.extending import (  # the public way to add types
+from numba.extending import (  # numba's public API for new types
     NativeValue,
     infer_getattr,
     lower_builtin,
@@ -45,9 +45,12 @@ _admitted: set[str] = set()
 
 
 def admit_methods(options: dict[str, Any]) -> None:
-    """Have kernels compile the methods of interfaces into themselves when they call them on structs.
+    """Let kernels call the methods of interfaces on structs.
 
-    ``options`` are numba's compiler options; interfaces may have been declared since the last call.
+    The code of the methods is compiled into the kernels.
+
+    ``options`` are numba's compiler options. The function must be called again after the declaration of
+    interfaces.
     """
     for name in interface_methods.keys() - _admitted:
         _admitted.add(name)
@@ -59,13 +62,13 @@ def _admit(name: str, parameters: inspect.Signature, options: dict[str, Any]) ->
         return getattr(arguments[0].struct, name)
 
     implementation.__signature__ = parameters  # type: ignore[attr-defined]
-    make: Any = overload_method  # its options are not in its type
+    make: Any = overload_method  # the type annotation has no options
     make(StructType, name, jit_options=options)(implementation)
 
 
 @once
 def method_types(protocol: type[Any], name: str) -> tuple[types.Type, tuple[types.Type, ...]]:
-    """Return the type that a method returns, and the types of its arguments after ``self``."""
+    """Return the type that a method returns, and the types of the method's arguments after ``self``."""
     method = getattr(protocol, name)
     hints = get_type_hints(method, include_extras=True)
     names = list(inspect.signature(method).parameters)[1:]
@@ -73,7 +76,7 @@ def method_types(protocol: type[Any], name: str) -> tuple[types.Type, tuple[type
 
 
 def numba_type(hint: Any) -> Any:
-    """Return the type that kernels see for an annotation."""
+    """Return the numba type for an annotation."""
     if hint in (None, type(None)):
         return types.none
     if isinstance(hint, type) and issubclass(hint, tuple):
@@ -98,7 +101,7 @@ def numba_type(hint: Any) -> Any:
 
 
 class StructType(types.Type):
-    """The numba type of a struct, by its class and the types of its parts."""
+    """numba type of a struct: the class, and the types of the parts."""
 
     def __init__(self, struct: type[Struct], parts: tuple[tuple[str, types.Type], ...]) -> None:
         self.struct = struct
@@ -107,12 +110,12 @@ class StructType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return the key that makes two types one: code that was cached for other parts is not this one's."""
+        """Return the identity of the type. Code for a class with other parts has another key."""
         return self.struct, self.parts
 
 
 class InterfaceType(types.Type):
-    """The numba type of the result of `as_interface`."""
+    """numba type of the result of `as_interface`."""
 
     def __init__(self, protocol: type[Any]) -> None:
         self.protocol = protocol
@@ -123,7 +126,7 @@ class InterfaceType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return the key that makes two types one: code cached for other methods is not this one's."""
+        """Return the identity of the type. Code for a protocol with other methods has another key."""
         return self.protocol, self.methods
 
     def __reduce__(self) -> Any:
@@ -131,7 +134,7 @@ class InterfaceType(types.Type):
 
 
 class RowType(types.Type):
-    """The numba type of a row of structs or interfaces: the address of its address and its length."""
+    """numba type of a row of structs or interfaces: a pointer to the address and the length of the row."""
 
     def __init__(self, element: StructType | InterfaceType) -> None:
         self.element = element
@@ -139,12 +142,12 @@ class RowType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return the identity of the type: the types of the row's parts."""
+        """Return the identity of the type, which depends on the row's elements."""
         return "row", self.element.key
 
 
 def _cached_interface(protocol: type[Any], methods: tuple[Any, ...]) -> InterfaceType:
-    """Return the type of a cached interface, which has the methods that it had then."""
+    """Return the type of an interface from the cache, with the methods at the time of caching."""
     made = InterfaceType(protocol)
     made.methods = methods
     return made
@@ -152,7 +155,7 @@ def _cached_interface(protocol: type[Any], methods: tuple[Any, ...]) -> Interfac
 
 @once
 def struct_type(struct: type[Struct]) -> StructType:
-    """Return the type of the structs of a class."""
+    """Return the numba type for the structs of a class."""
     hints = layout_of(struct).hints
     return StructType(struct, tuple((name, numba_type(hints[name])) for name in struct.parts()))
 
@@ -258,7 +261,7 @@ class _InterfaceMethods(AttributeTemplate):
     key = InterfaceType
 
     def generic_resolve(self, typ: Any, attr: str) -> Any:  # type: ignore[override]
-        """Return a method, which is called by its address."""
+        """Return the type of a method that is called by address."""
         if attr in methods_of(typ.protocol):
             return types.BoundFunction(_called_by_address(typ.protocol, attr), typ)
         return None
@@ -274,7 +277,10 @@ def _called_by_address(protocol: type[Any], name: str) -> type[AbstractTemplate]
         key = mark
 
         def generic(self, args: Any, kws: Any) -> Any:
-            """Return the declared signature: numba converts what it is called with, `call` named tuples."""
+            """Return the declared signature.
+
+            numba converts the arguments to the declared types. `call` converts named tuples.
+            """
             given = [
                 each if _same_class(each, kind) else kind for each, kind in zip(args, arguments, strict=True)
             ]
@@ -288,7 +294,7 @@ def _called_by_address(protocol: type[Any], name: str) -> type[AbstractTemplate]
             _converted(context, builder, *each) for each in zip(given, sig.args[1:], arguments, strict=True)
         ]
         values.insert(0, builder.inttoptr(_word(builder, pointer, 0), struct))
-        kinds = (sig.args[0], *arguments)  # an interface's pointer is as a struct's
+        kinds = (sig.args[0], *arguments)  # an interface has the same pointer type as a struct
         function = context.call_conv.get_function_type(returned, kinds)
         word = _word(builder, pointer, at)
         address = builder.inttoptr(word, function.as_pointer())
@@ -304,13 +310,13 @@ def _called_by_address(protocol: type[Any], name: str) -> type[AbstractTemplate]
 
 
 def _same_class(one: Any, other: Any) -> bool:
-    """Whether both are types of named tuples of one class."""
+    """Return whether both types are named tuples of the same class."""
     classes = [getattr(each, "instance_class", None) for each in (one, other)]
     return classes[0] is not None and classes[0] is classes[1]
 
 
 def _converted(context: Any, builder: Any, value: Any, source: Any, target: Any) -> Any:
-    """Convert the elements of a named tuple, which numba itself never does."""
+    """Convert the elements of a named tuple, which numba does not do."""
     if source == target:
         return value
     elements = [
@@ -321,7 +327,7 @@ def _converted(context: Any, builder: Any, value: Any, source: Any, target: Any)
 
 
 def _own_parts(typ: StructType) -> Iterator[tuple[str, Any]]:
-    """Yield the names and types of what a copy of a struct does not share with it."""
+    """Yield the names and types of the parts that a copy of a struct does not share with the original."""
     for name, kind in typ.parts:
         if isinstance(kind, StructType) or _has_numbers_alone(kind):
             yield name, kind
@@ -334,7 +340,7 @@ def _has_numbers_alone(kind: Any) -> bool:
 
 
 def copying(_: Any, struct: Any) -> Any:
-    """Return the type of `structs.local_copy`, and the function that makes its code."""
+    """Return the type of `structs.local_copy`, and the function that generates the code."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _copy_of(context, builder, struct, arguments[0])
@@ -359,7 +365,7 @@ def _copy_of(context: Any, builder: Any, typ: StructType, struct: Any) -> Any:
 
 
 def writing_back(_: Any, struct: Any, own: Any) -> Any:
-    """Return the type of `structs.write_back`, and the function that makes its code."""
+    """Return the type of `structs.write_back`, and the function that generates the code."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         _write_back(context, builder, struct, *arguments)
@@ -382,7 +388,7 @@ def _write_back(context: Any, builder: Any, typ: StructType, struct: Any, own: A
 
 
 def _allocate(builder: Any, count: int) -> Any:
-    """Return the address of memory on the stack, in words."""
+    """Return the address of ``count`` words on the stack."""
     return cgutils.alloca_once(builder, _WORD, size=ir.Constant(_WORD, count))
 
 
@@ -394,7 +400,7 @@ def _copy(builder: Any, start: Any, end: Any, count: int) -> None:
 
 
 def prefetching(_: Any, part: Any, offset: Any) -> Any:
-    """Return the type of `structs.prefetch`, and the function that makes its code."""
+    """Return the type of `structs.prefetch`, and the function that generates the code."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start = arguments[0]
@@ -412,7 +418,10 @@ def prefetching(_: Any, part: Any, offset: Any) -> Any:
 
 
 def viewing(dtype: Any, field: str) -> Any:
-    """Return the typing of a function of `structs.payload_view`: its type, and what makes its code."""
+    """Return the typing function for a function of `structs.payload_view`.
+
+    The typing function returns the type, and the function that generates the code.
+    """
     kind = from_dtype(dtype)
 
     def typing(_: Any, record: Any) -> Any:
@@ -430,7 +439,7 @@ class _Random(AbstractTemplate):
     key = "ecmproto.kernels.structs.Draws.random"
 
     def generic(self, args: Any, kws: Any) -> Any:
-        """Return the signature."""
+        """Return the signature of ``random()``."""
         return Signature(types.float64, (), recvr=self.this)  # type: ignore[attr-defined]
 
 

@@ -1,24 +1,26 @@
-"""Structs: named parts — records, arrays, numbers, other structs — passed to kernels as one pointer.
+"""Structs: objects with named parts that are passed to kernels as a single pointer.
 
-A struct is a class of annotations, made like a NamedTuple::
+Parts are records, arrays, numbers and other structs. The class of a struct contains annotations, like a
+NamedTuple::
 
     class Port(Struct):
         line: Line                      # a record (`ecmproto.kernels.record`)
         slots: NDArray[np.int64]
-        point: CongestionPoint          # an interface: any struct with its methods
-        ports: Sequence[Port]           # a row of structs, or of interfaces: a list
+        point: CongestionPoint          # an interface: any struct with the interface's methods
+        ports: Sequence[Port]           # a row: a list of structs or interfaces
 
-Plain Python sees attributes.  A kernel sees the address of a row of 64-bit words with the addresses of the
-parts: a function takes one argument, where a NamedTuple of the same parts would be two hundred for numba.
-Setting an attribute changes the row, so that a larger array takes the place of a smaller one.
+In plain Python, the parts are attributes. A kernel receives the address of a row of 64-bit words with the
+addresses of the parts. A function therefore has one argument, but a NamedTuple of the same parts would be two
+hundred arguments for numba. Setting an attribute changes the row, for example to replace an array by a larger
+array.
 
-An interface is a Protocol marked with `interface`.  Kernels call its methods in two ways:
+An interface is a Protocol with the decorator `interface`. Kernels call an interface's methods in two ways:
 
-- on a struct of a known class: the method is compiled into the caller
-- on the result of `as_interface`: through the method's address, so that one compiled loop serves every class;
-  an exception there ends the loop, and `method_errors` names the method
+- on a struct of a known class: the code of the method is compiled into the caller
+- on the result of `as_interface`: the method is called by address, so that the same compiled loop works with
+  every class; an exception of the method ends the loop, and `method_errors` names the method
 
-With ``NUMBA_DISABLE_JIT=1`` structs are plain objects and `as_interface` returns the struct itself.
+With ``NUMBA_DISABLE_JIT=1``, structs are plain objects, and `as_interface` returns the struct itself.
 """
 
 from __future__ import annotations
@@ -47,20 +49,20 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _PLAIN = is_disabled()
 _NUMBERS = (int, bool, float)
 interface_methods: dict[str, inspect.Signature] = {}
-"""The methods of interfaces, by name: kernels call them on structs of any class."""
+"""Signatures of the methods of interfaces, by name. Kernels can call these methods on any struct."""
 _by_address: dict[int, FunctionType] = {}
 _failed = np.zeros(1, np.int64)
-"""The address of the method that failed first since `method_errors` began, 0 for none."""
+"""Address of the first method that failed since `method_errors` started, or 0."""
 
 
 def once(function: _Function) -> _Function:
-    """Return ``function`` with a cache of its result for each class."""
+    """Return ``function`` with a cache of the result for each class."""
     cached: Any = functools.cache(function)
     return cached  # type: ignore[no-any-return]
 
 
 class Struct:
-    """The base of all structs; see the module."""
+    """Base of all structs. The documentation of the module describes structs."""
 
     _parts: ClassVar[tuple[str, ...]] = ()
     _typing_key: ClassVar[Any] = None
@@ -73,7 +75,7 @@ class Struct:
 
     @classmethod
     def parts(cls) -> tuple[str, ...]:
-        """Return the names of the parts, in the order in which a struct is made of them."""
+        """Return the names of the parts, in the order of the constructor's arguments."""
         return cls._parts
 
     def __init__(self, *values: Any, **named: Any) -> None:
@@ -105,8 +107,9 @@ class Struct:
 def interface(protocol: _Interface) -> _Interface:
     """Make the public methods of the Protocol ``protocol`` callable on structs in kernels.
 
-    Their annotations declare arguments and results: int, float, bool, records, arrays, NamedTuples of such,
-    structs and interfaces.  Raises ValueError for a method that another interface has with other parameters.
+    The annotations declare the types of arguments and results: int, float, bool, records, arrays, structs,
+    interfaces, and NamedTuples of these types. Raises ValueError if another interface has a method with the
+    same name and other parameters.
     """
     protocol._is_interface = True
     for name in methods_of(protocol):
@@ -118,14 +121,15 @@ def interface(protocol: _Interface) -> _Interface:
 
 
 def methods_of(protocol: type[Any]) -> tuple[str, ...]:
-    """Return the names of the methods of an interface, in the order of their addresses."""
+    """Return the names of the methods of an interface, in the order of the addresses."""
     return tuple(n for n, m in vars(protocol).items() if inspect.isfunction(m) and not n.startswith("_"))
 
 
 def as_interface(struct: Any, protocol: type[Any]) -> Any:
-    """Return ``struct`` as an argument of kernels that use only ``protocol``.
+    """Return ``struct`` as an argument for kernels that use only the methods of ``protocol``.
 
-    It is valid as long as ``struct`` is.  Methods missing in the library are compiled now, and cached.
+    The result is valid as long as ``struct`` exists. Methods that the library does not contain are compiled
+    and cached.
     """
     if _PLAIN:
         return struct
@@ -136,14 +140,14 @@ def as_interface(struct: Any, protocol: type[Any]) -> Any:
 
 
 class InterfacePointer:
-    """The address of a row of words: of a struct, of its methods in the protocol's order, `_failed`.
+    """Pointer to a row of words: the address of a struct, the addresses of methods, and `_failed`.
 
-    Where a method is not compiled, kernels with the struct as an argument run as plain Python.
+    If a method is not compiled, kernels with the struct as an argument run as plain Python.
     """
 
     def __init__(self, struct: Struct, protocol: type[Any]) -> None:
         self.protocol = protocol
-        self._struct = struct  # its words, which this points to, live as long as it does
+        self._struct = struct  # keeps the struct's words in memory
         methods = [_entry(type(struct), protocol, name) for name in methods_of(protocol)]
         self._typing_key = None if None in methods or struct._typing_key is None else protocol
         self._words = np.array(
@@ -157,7 +161,7 @@ class InterfacePointer:
 
 @once
 def _entry(struct: type[Struct], protocol: type[Any], name: str) -> int | None:
-    """Return the address of a method of ``struct``; None where nothing compiles it."""
+    """Return the address of a method of ``struct``, or ``None`` if the method cannot be compiled."""
     method = getattr(struct, name)
     address = library.method(struct, protocol, name)
     if address is None:
@@ -171,7 +175,7 @@ def _entry(struct: type[Struct], protocol: type[Any], name: str) -> int | None:
 
 @contextmanager
 def method_errors() -> Iterator[None]:
-    """Raise MethodError, which names the method, for what an interface's method raises."""
+    """Raise MethodError with the method's name if a method of an interface raises an exception."""
     _failed[0] = 0
     try:
         yield
@@ -191,7 +195,7 @@ def method_errors() -> Iterator[None]:
 
 
 def _deepest_method(lines: Sequence[tuple[FrameType, int]]) -> FunctionType | None:
-    """Return the interface's method that the lines of a traceback lead to last, as plain Python."""
+    """Return the innermost method of an interface in a traceback of plain Python, or ``None``."""
     for frame, _ in reversed(lines):
         owner, name = frame.f_locals.get("self"), frame.f_code.co_name
         if isinstance(owner, Struct) and name in interface_methods:
@@ -200,15 +204,15 @@ def _deepest_method(lines: Sequence[tuple[FrameType, int]]) -> FunctionType | No
 
 
 class Part(NamedTuple):
-    """The kind of a struct's part: int, bool or float, array, row, record, struct or interface."""
+    """Type of a struct's part: int, bool, float, array, row, record, struct or interface."""
 
     kind: str
     of: Any = None
-    """The elements' dtype of an array, a record's, the class of a struct, an interface or of a row's."""
+    """dtype of a record or of an array's elements, or class of a struct, interface or row element."""
 
 
 def part_of(hint: Any) -> Part:
-    """Return the part that an annotation declares."""
+    """Return the type of the part that an annotation declares."""
     if hint in _NUMBERS:
         return Part(hint.__name__)
     if get_origin(hint) is np.ndarray:
@@ -229,14 +233,15 @@ def _is_interface(kind: Any) -> bool:
 
 
 class Layout:
-    """The layout of a struct in its row of words: the offset and kind of each part.
+    """Layout of a struct in the row of words: the offset and type of each part.
 
-    Numbers are in the row, other parts by their addresses::
+    The row contains the values of numbers and the addresses of other parts::
 
         a: int | b: an array      | c: a record | d: a struct | e: Sequence[…]
         value  | address, length  | address     | address     | address, length of a row of addresses
 
-    An interface's address is of a row of its own: the addresses of the struct, its methods and `_failed`.
+    The address of an interface is the address of a separate row. This row contains the addresses of the
+    struct, the methods and `_failed`.
     """
 
     def __init__(self, struct: type[Struct]) -> None:
@@ -249,7 +254,10 @@ class Layout:
             self.words += 2 if part.kind in ("array", "row") else 1
 
     def enter(self, struct: Struct, name: str, value: Any) -> Any:
-        """Write ``value``, or its address, into a struct's words; return what must stay alive for it."""
+        """Write ``value`` or the address of ``value`` into the words of a struct.
+
+        Return the objects that must exist as long as the struct.
+        """
         (kind, of), at, words = self.parts[name], self.at[name], vars(struct)["_words"]
         match kind:
             case "array":
@@ -280,7 +288,10 @@ class Layout:
 
 
 def _address(struct: Struct, part: Any) -> int:
-    """Return the address of a part; a struct with one that is not compiled is none for compiled code."""
+    """Return the address of a part.
+
+    If the part is not compiled, compiled code cannot use the struct either.
+    """
     if part._typing_key is None:
         vars(struct)["_typing_key"] = None
     address: int = vars(part)["_address"]
@@ -289,7 +300,7 @@ def _address(struct: Struct, part: Any) -> int:
 
 @once
 def layout_of(struct: type[Struct]) -> Layout:
-    """Return the layout of the structs of a class."""
+    """Return the layout for the structs of a class."""
     return Layout(struct)
 
 
@@ -304,38 +315,42 @@ def _typing(name: str) -> Callable[[], Any]:
 
 @instruction(_typing("copying"))
 def local_copy(struct: _StructKind) -> _StructKind:
-    """Return a copy of ``struct`` for the calling kernel, to be given back by `write_back`.
+    """Return a copy of ``struct`` for the calling kernel. `write_back` copies the changes back.
 
-    Copied are its records, and those in its structs, with numbers alone; arrays, rows and other records are
-    shared.  Nothing else can reach the copies as long as only inlined functions get them: then the compiler
-    keeps their fields in registers, where it had to load and store them anew around each access to an array.
-    In plain Python it is ``struct`` itself.
+    The copy contains copies of the records with only numbers, including records in nested structs. Arrays,
+    rows and other records are shared with ``struct``.
+
+    If only inlined functions receive the copy, no other code can access the copy. The compiler then keeps the
+    fields in registers. Without the copy, the compiler would have to store and load the fields around each
+    array access.
+
+    In plain Python, the result is ``struct`` itself.
     """
     return struct
 
 
 @instruction(_typing("writing_back"))
 def write_back(struct: _StructKind, own: _StructKind) -> None:
-    """Enter into ``struct`` what its `local_copy` has become."""
+    """Copy the records in a `local_copy` back to ``struct``."""
 
 
 CACHE_LINE = 64
-"""The octets that `prefetch` loads."""
+"""Number of octets that `prefetch` loads."""
 
 
 @instruction(_typing("prefetching"))
 def prefetch(part: object, offset: int) -> None:
-    """Prefetch the cache line with the octet ``offset`` of a struct's row, a record or an array.
+    """Prefetch the cache line at ``offset`` octets in a row of a struct, in a record or in an array.
 
-    In plain Python it does nothing.
+    In plain Python, the function has no effect.
     """
 
 
 def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:
-    """Return the function that gives the array ``field`` of a record as a record of ``kind``.
+    """Return a function that returns the array ``field`` of a record as a record of ``kind``.
 
-    Both share their memory.  Kernels call it by its bare name.  ``kind`` has no more fields than the array,
-    all of 64 bits.
+    Array and returned record share memory. Kernels call the function by name. Each field of
+    ``kind`` has 64 bits, and ``kind`` cannot have more fields than the array has items.
     """
     dtype = record_dtype(cast(Any, kind))
     element = np.dtype((Fields, dtype))
@@ -354,14 +369,17 @@ def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:
 
 
 class Random(Protocol):
-    """A source of random numbers: a numpy generator, or `Draws`."""
+    """Source of random numbers: a numpy generator, or `Draws`."""
 
     def random(self) -> float:
         """Return the next number in [0, 1)."""
 
 
 class Draws(Struct):
-    """The random numbers of a numpy generator, for kernels: its function is called by its address."""
+    """Random numbers of a numpy generator for kernels.
+
+    Kernels call the generator's function by address.
+    """
 
     function: int
     state: int
@@ -378,6 +396,6 @@ class Draws(Struct):
 
     @property
     def generator(self) -> np.random.Generator:
-        """The generator whose numbers they are."""
+        """numpy generator of the random numbers."""
         generator: np.random.Generator = vars(self)["_generator"]
         return generator
