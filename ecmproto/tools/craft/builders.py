@@ -61,7 +61,7 @@ def build(kind: str, /, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A complete frame, the keys of the given fields of each layer, and the `Part` of each layer."""
+    """A complete frame, with the keys of the given fields and the `Part` for each layer."""
 
     frame: Frame
     given: tuple[frozenset[str], ...]
@@ -106,7 +106,7 @@ def put_right(frame: Frame, given: Sequence[Collection[str]]) -> Frame:
 def _needs_sum(value: Layer, given: Collection[str]) -> bool:
     """Return whether the checksum of a layer is not computed yet.
 
-    This applies to checksums with a pseudo header, and to checksums over given fields.
+    Checksums with a pseudo header and checksums over given fields are computed later.
     """
     if isinstance(value, IPv4):
         return not {"ihl", "len", "proto"}.isdisjoint(given)
@@ -210,8 +210,8 @@ _IP = (IPv4, IPv6, *EXTENSIONS.values())
 
 
 def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[type[Layer], ...]) -> None:
-    """Insert the first format of ``under`` before a part that needs one of the formats and follows none of
-    them.
+    """Insert the first format of ``under`` before a part that needs a format of ``under`` and does not follow
+    one.
 
     A format that also has an EtherType needs a header from ``under`` only after IP.
     """

@@ -1,9 +1,10 @@
 """Frames from files of columns with one row per frame: Parquet, Arrow IPC, or CSV with a header line.
 
 The columns set the fields of a template. Without a template, whole frames are rebuilt from all columns.
-Columns have the same names as ``--sweep`` fields: a field of the template, or a field of an implied layer
-(``flow_id`` of a CNM belongs to a CN-TAG). ``vlan.id[1]`` is the field of the second layer with ``vlan.id``.
-There are also names such as ``eth.padding``, and ``encapsulated.NAME``. Derived defaults use the first row.
+Columns have the same names as ``--sweep`` fields: a field of the template or of an implied layer. For
+example, ``flow_id`` of a CNM belongs to a CN-TAG. ``vlan.id[1]`` is the field of the second layer with
+``vlan.id``. Further column names are ``eth.padding``, ``eth.trailer`` and ``encapsulated.NAME``. Derived
+defaults use the first row.
 
 Files are read in batches of rows. A few octets of a compressed file can expand to gigabytes. Therefore, the
 size of a batch is limited, and a value longer than any frame is rejected. CSV cells are text. Large CSV files
@@ -60,9 +61,9 @@ BATCH_ROWS = 1 << 16
 BATCH_OCTETS = 64 << 20
 """Size at which a batch of Parquet or CSV rows ends, in octets."""
 MAX_VALUE_OCTETS = 1 << 20
-"""Maximum length of a value, in octets. This is four times the maximum captured length of a frame."""
+"""Maximum length of a value in octets, which is four times the maximum captured length of a frame."""
 _MAX_LISTED = 1 << 17
-"""Maximum number of list values in one row. The longest frame has this number of layers of two octets."""
+"""Maximum number of list values in one row, which is the number of two-octet layers in the longest frame."""
 _ROWS_AT_ONCE = 1 << 11
 """Number of Parquet rows that are read at once, before the lengths of their values are known."""
 LARGE_OCTETS = 4 << 20
@@ -355,9 +356,8 @@ def frames_of_template(
 ) -> Iterator[Chunk]:
     """Yield a frame of the settled ``stack`` for each row of the file at ``path``.
 
-    ``timed`` means that the caller sets the times of the frames. In this case, a time column is an error.
-    Raises SpecError with the file, row and column of an invalid value. Row 1 is the first row after the
-    header line.
+    ``timed`` means that the caller sets the times of the frames, so a time column is an error. Raises
+    SpecError with the file, row and column of an invalid value. Row 1 is the first row after the header line.
     """
     done, template = 0, None
     for count, rows in column_batches(path):

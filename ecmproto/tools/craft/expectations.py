@@ -1,10 +1,11 @@
 """Expectations of a test recipe, and verdicts about the frames that arrived.
 
-The frames of a recipe are sent from one interface, the near side. Its reverse traffic is sent from another
-interface, the far side. Both interfaces capture the frames from the device under test. An expectation applies
-to the frames that a display filter selects on one side, or to frames with exact octets. It defines the number
-of these frames in a time span from the first frame of the recipe. It can also define their rate, order and
-latency, and whether the frames may change in transit.
+The frames of a recipe are sent from one interface, the near side. The reverse traffic of the recipe is sent
+from another interface, the far side. Both interfaces capture the frames from the device under test. An
+expectation applies to the frames that a display filter selects on one side, or to frames with exact octets.
+An expectation defines the number of frames in a time span, which is relative to the first frame of the
+recipe. An expectation can also define the rate, order and latency of frames, and whether frames may change in
+transit.
 
 Frames that the receiver needs to recognise have `MARK` and a number in the payload.
 """
@@ -300,8 +301,8 @@ class Judge:
     """Judge of expectations, based on the captured frames of both sides.
 
     ``sent`` contains the frames that are sent from each side, with times relative to the start of the recipe.
-    A sent frame that is captured on its own side is not counted as a received frame. Such a frame determines
-    the start of the recipe.
+    A sent frame that is captured on its own side is not counted as a received frame. The first sent frame in
+    a capture determines the start of the recipe.
     """
 
     def __init__(
@@ -399,7 +400,7 @@ class Judge:
 
     @property
     def anchored(self) -> bool:
-        """Whether the start time of the recipe is known, because one of its frames was captured."""
+        """Whether the start time of the recipe is known because a frame of the recipe was captured."""
         return self._began_ns is not None or self._came_ns is not None
 
     def verdicts(self) -> list[Verdict]:

@@ -48,8 +48,8 @@ class Output(Protocol):
 def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherTypes = DEFAULT) -> Output:
     """Return an output that writes frames in a format of ``FORMS`` to ``sink``.
 
-    ``capture`` describes the capture of the frames. An interface is Ethernet if ``capture`` does not describe
-    it.
+    ``capture`` describes the capture of the frames. Interfaces that ``capture`` does not describe are
+    Ethernet.
     """
     capture.describe(0, ETHERNET)
     makers: dict[str, Callable[[], Output]] = {

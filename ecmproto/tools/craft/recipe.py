@@ -1,7 +1,7 @@
 """Recipes: frames of a line, a specification or a document, with their number and times.
 
-This module also checks numbers, times and rates, and describes the original capture of a document. With this
-description, the capture can be written again.
+This module also checks numbers, times and rates, and describes the original capture of a document. The
+description of the original capture is needed to write the capture again.
 """
 
 from __future__ import annotations

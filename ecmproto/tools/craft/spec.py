@@ -163,7 +163,7 @@ class Reading:
     """Whether types, lengths, checksums and padding of exact frames are computed."""
     random: Random = dataclasses.field(default_factory=lambda: Random(0))
     capture: CaptureInfo = dataclasses.field(default_factory=CaptureInfo)
-    """Description of the capture in the document. It is available after the reader reached the frames."""
+    """Description of the capture in the document, which is available after the reader reached the frames."""
 
 
 def read_toml(

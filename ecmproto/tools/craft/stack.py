@@ -1,9 +1,9 @@
 """The layers of a frame under construction, with the given fields of each layer.
 
 A given field can belong to a layer that the frame type implies. For example, ``cnm flow_id=7`` means a CN-TAG
-before the CNM. `Stack.locate` finds this layer, or raises an error with the most similar name. This module
-also parses the line notation of a frame, such as ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag flow_id=7
-ip … udp …``.
+before the CNM. `Stack.locate` finds the layer of a field, or raises an error with the most similar name. This
+module also parses the line notation of a frame, such as ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag
+flow_id=7 ip … udp …``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ or IP addresses, CPIDs, or octets in hexadecimal.
 
 One template is encoded. Then the bits of the swept fields are set in many copies at once, and the checksums
 of these fields are computed (`columns.building.template`). Some swept fields determine the structure of the
-frame: octets of variable length, and the type of an E²CM message or a TLV. Each value of such a field has its
-own template.
+frame: octets of variable length, and the type of an E²CM message or a TLV. Each value of a field that
+determines the structure has its own template.
 
 Frames are produced in batches of limited size, so memory use does not depend on the length of a sweep.
 """
@@ -61,7 +61,7 @@ class Axis:
 
     @property
     def count(self) -> int:
-        """The number of values. Unlike ``len()``, this also works for very long ranges."""
+        """The number of values, also for ranges that are too long for ``len()``."""
         values = self.values
         if isinstance(values, range):
             return max(

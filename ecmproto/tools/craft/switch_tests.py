@@ -4,12 +4,12 @@ The module also contains the list of all sequences by name.
 
 The tester sends from one interface (the near side) and receives at another interface (the far side). Numbered
 data frames of every priority are sent in both directions. PFC frames are sent from the near side, so they can
-only stop the traffic that the switch sends to the near side. This is the reverse traffic. The times of the
-pauses and of a watchdog in the switch determine which frames are expected. The expectations
-(`ecmproto.tools.craft.expectations`) are data.
+only stop the traffic that the switch sends to the near side. The traffic to the near side is the reverse
+traffic. The times of the pauses and of a watchdog in the switch determine which frames are expected. The
+expectations (`ecmproto.tools.craft.expectations`) are data.
 
 A watchdog intervenes if a priority is paused for the detection time. Then the watchdog drops or forwards the
-frames of the priority. It stops when no pause frame has arrived for the restoration time.
+frames of the priority. The watchdog stops when no pause frame has arrived for the restoration time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Wrappers of crafted frames: the nesting of frames, and the parts that wrappers need.
 
-A wrapper needs the wrapper that announces it, as ERSPAN needs GRE. A wrapper also needs the header parts that
-its flags announce. If the content cannot follow a wrapper directly, another wrapper is inserted between them.
+Some wrappers need another wrapper that announces them, as ERSPAN needs GRE. A wrapper also needs the header
+parts that its flags announce. If the content cannot follow a wrapper directly, another wrapper is inserted
+before the content.
 """
 
 from __future__ import annotations

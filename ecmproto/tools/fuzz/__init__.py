@@ -1,1 +1,1 @@
-"""Fuzzing of decoders, programs and devices, with Hypothesis strategies for every format (extra ``fuzz``)."""
+"""Fuzzing of decoders, programs and devices, and Hypothesis strategies for every format (extra ``fuzz``)."""

@@ -41,7 +41,7 @@ Verdict = tuple[CaseRange, list[Disagreement]]
 _AHEAD = 8
 """Maximum number of pending batches per process."""
 _ENDING_SECONDS = 10.0
-"""Seconds to wait for a process to exit after its pipe is closed."""
+"""Seconds to wait for a process to exit after the pipe is closed."""
 
 
 def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[Verdict, None, None]:

@@ -64,10 +64,10 @@ class CaseOutcome:
     output: str
     """The end of the output, and the part after the first sign of a failure."""
     processor_s: float = dataclasses.field(default=0.0, compare=False)
-    """Processor time of the run in seconds. This value is not stored with a finding."""
+    """Processor time of the run in seconds, which is not stored with a finding."""
     peak_octets: int = dataclasses.field(default=0, compare=False)
-    """Peak resident memory in octets; 0 unless `Command.measured` is true. This value is not stored with a
-    finding.
+    """Peak resident memory in octets, or 0 if `Command.measured` is false. The peak memory is not stored with
+    a finding.
     """
 
     @property
@@ -80,8 +80,8 @@ class CaseOutcome:
 class Command:
     """A program with its limits. ``failing`` contains the exit statuses that count as failures.
 
-    The memory limit applies to the resident memory of the program and its children. It does not apply to the
-    address space, because a program with a sanitizer reserves far more addresses than it uses.
+    The memory limit applies to the resident memory of the program and its children. The address space is not
+    limited, because a program with a sanitizer reserves much more memory than it uses.
     """
 
     arguments: tuple[str, ...]
@@ -91,8 +91,8 @@ class Command:
     measured: bool = False
     """Whether the peak memory of each run is measured.
 
-    For this measurement, a small process starts the program, because a process starts with the memory of its
-    parent. Sampling is not sufficient, because a process can end between two samples.
+    A small process starts the measured program, because the peak memory of a process includes the memory of
+    its parent. Sampling is not sufficient, because a process can end between two samples.
     """
 
     def __post_init__(self) -> None:
@@ -201,7 +201,7 @@ class WatchedProcess:
 
     When the process ends, the whole process group is killed. ``printed`` is the output of the process. With
     ``starts``, the memory of the process is not counted, because the process only starts another process.
-    Before such a process runs, it appears to be as large as the current process.
+    Before a new process runs another program, the process appears to be as large as the current process.
     """
 
     def __init__(
@@ -427,7 +427,9 @@ _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning))\b", re.MULTILINE)
 _RAISED = re.compile(r"(?:\n[ \t].*)*\n([A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
-"""The exception after the last stack frame and source line of a traceback. Its name is not restricted."""
+"""The exception after the last stack frame and source line of a traceback. The name of the exception can have
+any form.
+"""
 _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 _FATAL_FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
 _PYTEST = re.compile(r"^(\S+\.py):(\d+): ([A-Za-z_][\w.]*)$", re.MULTILINE)

@@ -89,7 +89,7 @@ class WiredDevice:
     def send(self, frames: Sequence[bytes]) -> None:
         """Send frames by the schedule. Raises InterfaceError if the frames cannot be sent.
 
-        If the device disables the link, this is a finding. In this case, the remaining frames are not sent.
+        A device that disables the link is a finding, and the remaining frames are not sent.
         """
         if self._unreachable or not frames:
             return
@@ -271,7 +271,7 @@ def _checksum(octets: bytes) -> int:
 class FrameHeartbeat:
     """A frame from ``interface`` to ``other`` that passes through the device.
 
-    Before this frame, a frame is sent in the opposite direction, so that a switch learns the address of
+    Before each heartbeat, a frame is sent in the opposite direction, so that a switch learns the address of
     ``other``.
     """
 

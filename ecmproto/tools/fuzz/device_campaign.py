@@ -113,7 +113,9 @@ DEFAULT_TRIES = 200
 ATTEMPTS = 2
 """Number of attempts before frames are considered harmless."""
 SIMPLER_SECONDS = 10.0
-"""Maximum seconds to simplify a frame, because this takes many trials and provides little information."""
+"""Maximum seconds to simplify a frame, because simplification needs many trials and provides little
+information.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,8 +128,8 @@ def in_time(line: str, command: Command) -> str:
 def in_memory(line: str, command: Command) -> str:
     """Return ``line`` with the memory limit of ``command``.
 
-    The limit applies to the address space. Therefore, it is not suitable for programs that reserve more
-    memory than they use.
+    The limit applies to the address space, so the limit is not suitable for programs that reserve more memory
+    than they use.
     """
     return f"ulimit -v {command.memory_octets >> 10} && {line}"
 

@@ -60,8 +60,9 @@ def shortest_beginning(
 def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
     """Return the fewest octets that fail, mostly with zeros.
 
-    The complete ``octets`` must fail. The octets are truncated first, because this preserves the meaning of
-    the remaining octets. Octets are set to zero before octets are removed, because zeros are interchangeable.
+    The complete ``octets`` must fail. The octets are truncated first, because truncation preserves the
+    meaning of the remaining octets. Octets are set to zero before octets are removed, because zeros are
+    interchangeable.
     """
     tried: dict[bytes, bool] = {}
 

@@ -212,7 +212,7 @@ _JUMBO_OF, _FULL_OCTETS = 2, 1514
 _FULL_OF = 24
 """Average number of deep tag stacks per stack that fills a frame.
 
-On average, one of `_JUMBO_OF` such frames is a jumbo frame with 2,000 tags.
+On average, one of `_JUMBO_OF` full frames is a jumbo frame with 2,000 tags.
 """
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 

@@ -123,7 +123,7 @@ MAX_FRAMES = 8192
 _QUICK_S = 0.5
 _QUICK_OF_LIMIT = 4
 _QUICK_STARTS = 2
-"""Maximum duration of a run as a multiple of the start time of the program."""
+"""Maximum duration of a run as a multiple of the program start time."""
 
 
 class Runs:
@@ -203,7 +203,7 @@ class RunFrames:
 REDUCED_SECONDS = 60.0
 """Maximum number of seconds to reduce a finding, so that the campaign can continue."""
 _HANG_STARTS = 4
-"""Minimum duration of a hang as a multiple of the start time of the program."""
+"""Minimum duration of a hang as a multiple of the program start time."""
 _MIN_S = 0.1
 
 
@@ -295,8 +295,7 @@ class Reduction:
         return trial.part(fewest(rows, fails, self._budget))
 
     def _alike(self, trial: Trial, fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
-        """Return repetitions of one row that cause the same failure, or an empty sequence if no such row is
-        found.
+        """Return repetitions of one row that cause the same failure, or an empty sequence if no row is found.
 
         Rows are searched by halving. A row must cost as much as most rows.
         """
@@ -335,8 +334,8 @@ _PATIENCE_S = 5.0
 class TargetCampaign(Campaign):
     """A campaign that runs a program on trials, with ``jobs`` concurrent runs.
 
-    ``frames_per_run`` is the number of frames in a capture. By default, this number is adapted so that a run
-    is quick. ``folder`` contains findings and state. A campaign in the folder is continued. Raises
+    ``frames_per_run`` is the number of frames in a capture. By default, the number of frames is adapted so
+    that a run is quick. ``folder`` contains findings and state. A campaign in the folder is continued. Raises
     ParameterError for a folder with another seed or corpus.
     """
 
@@ -367,8 +366,8 @@ class TargetCampaign(Campaign):
     ) -> Iterator[Finding]:
         """Run while ``going_on`` returns true, and yield each new defect after it was reduced and saved.
 
-        Defects are reduced while ``left_s`` returns a positive time. Incomplete runs are not counted, and the
-        next call repeats them.
+        Defects are reduced while ``left_s`` returns a positive time. Incomplete runs are not counted. The
+        next call repeats incomplete runs.
         """
         self._left_s = left_s
         trials = self._trials()
@@ -498,8 +497,8 @@ _RATIO = 2
 def leaking(command: Command, trial: Trial, unspoilt: tuple[bytes, ...]) -> tuple[Command, Trial] | None:
     """Return a command and a trial that show a memory leak, or ``None`` if there is no leak.
 
-    The trial is repeated. The memory limit of the command is between the memory use of the repeated trial and
-    of original frames.
+    The trial is repeated. The memory limit of the command is lower than the memory use of the repeated trial,
+    and higher than for original frames.
     """
     patient = dataclasses.replace(command, measured=True)
     few, many = _peaks(patient, trial)

@@ -73,7 +73,7 @@ def pytest_runtest_makereport(
 
 
 class Interfaces:
-    """The two interfaces of a test. The test fails if it uses an interface that is not configured."""
+    """The two interfaces of a test. A test that uses an interface without a configured name fails."""
 
     def __init__(self, names: dict[str, str | None]) -> None:
         self._names = names

@@ -1,7 +1,7 @@
 """Verification of storms and numbered data frames at the receivers, based on kernel timestamps.
 
 A thread captures each receiving interface (`Watch`). A frame that the capture dropped can look like a gap or
-a lost frame. In this case, a failure is inconclusive.
+a lost frame. Therefore, a failure is inconclusive if frames were dropped.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Watch:
             self.end()
             raise
         self.stolen_ns: int = 0
-        """Nanoseconds that a hypervisor took from the processors, on average."""
+        """Average nanoseconds per processor that a hypervisor used for other guests."""
         settle()
 
     def end(self, warn: Callable[[str], None] = lambda _: None) -> None:

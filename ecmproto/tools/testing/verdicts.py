@@ -30,7 +30,7 @@ _SETTLE_NS = 300_000_000
 
 
 class Test:
-    """A recipe with its expectations and the frames of each side, sorted by time."""
+    """A recipe with its expectations, and the frames of each side sorted by time."""
 
     __test__ = False  # pytest does not collect this class
 

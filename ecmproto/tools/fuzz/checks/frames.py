@@ -1,10 +1,10 @@
-"""Checks of frames: the decoder of single frames, and the columns, documents and text from the same frames.
+"""Checks of the decoder of single frames, and of columns, documents and text from frames.
 
 `SchemaCheck` verifies that `decode_lax` never raises, and that `decode` raises `DecodeError` only for
-malformed frames. It also verifies that decoded frames encode to the same octets, and that layers and fields
-have no gaps. `ColumnCheck` verifies that columns contain the decoded values of every field of every frame.
-`DocumentCheck` verifies that JSON documents restore the octets. `TextCheck` verifies that the text of a batch
-equals the text of its single frames.
+malformed frames. `SchemaCheck` also verifies that decoded frames encode to the original octets, and that
+layers and fields have no gaps. `ColumnCheck` verifies that columns contain the decoded values of every field
+of every frame. `DocumentCheck` verifies that JSON documents restore the octets. `TextCheck` verifies that the
+text of a batch equals the text of its single frames.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
-    """Return the number of octets of the fixed fields of a format, and the keys of its variable fields."""
+    """Return the total length of the fixed fields of a format in octets, and the keys of its variable
+    fields.
+    """
     bits = 0
     for field in cls.layout:
         assert field.bit_offset == bits, f"a gap before {field.name}"
@@ -111,7 +113,7 @@ NOWHERE = FieldRows([], [])
 
 
 class _Gathered(NamedTuple):
-    """All layers of a format in a batch, and the index of each layer among the layers of all formats."""
+    """All layers of a format in a batch, and the index of each layer among all layers."""
 
     indices: list[int]
     layers: list[Layer]
@@ -145,7 +147,7 @@ class FieldValues:
 
 
 class _FrameFields:
-    """Reader of fields of frames, or of fields of the frames inside messages."""
+    """Reader of frame fields, or of fields of the frames inside messages."""
 
     def __init__(self) -> None:
         self._whole: list[tuple[str, FrameReader]] = []
@@ -206,7 +208,7 @@ def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered],
 
 
 def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple[list[int], list[Any]]:
-    """Return the values of ``field`` in the layers of one source, and the layer index of each value."""
+    """Return the values of ``field`` from one source, and the layer index of each value."""
     if source.part == "whole" and field.kind != "octets":
         return gathered.indices, list(map(attrgetter(source.key), gathered.layers))
     parts = list(map(part_of(source), gathered.layers))
@@ -348,7 +350,7 @@ class TextCheck:
     every = 64
 
     def __init__(self) -> None:
-        # the forms are reused for all batches, to test their caches too
+        # the forms and their caches are reused for all batches
         self._forms = {name: make() for name, make in FORMS.items()}
 
     def __reduce__(self) -> tuple[object, ...]:

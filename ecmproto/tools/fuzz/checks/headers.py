@@ -26,7 +26,7 @@ from ecmproto.wire.formats.ip import CE, Extension
 _KINDS: dict[type[Layer], int] = {IPv4: IP4, IPv6: IP6, GRH: GLOBAL}
 _PORTS_OCTETS, _TCP_OCTETS = 4, TCP.fixed_octets
 _CUT_OCTETS = (0, 0, 1, 40)
-"""Number of octets to truncate, by the last octet of the frame modulo 4."""
+"""Number of octets missing from a captured frame, by the last captured octet modulo 4."""
 _QUEUE_PAIR = "infiniband.bth.destqp"
 
 

@@ -1,8 +1,8 @@
 """Check that feedback from any octets raises no error and keeps rates within limits.
 
-The reaction points of each mechanism receive a frame that is addressed to the station, a frame that is
-addressed to another station, and a frame that is truncated by a snap length. Parsed feedback must fit into a
-message. After this message is applied, the rate of every limiter must be between 0 and the link rate.
+Each frame is given to the reaction points of every mechanism three times: with the address of the station,
+with the address of another station, and truncated by a snap length. Parsed feedback must fit into a message.
+After a message is applied, the rate of every limiter must be between 0 and the link rate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _CUT_OCTETS = 100
 """Number of missing octets in a truncated frame."""
 _MAX_PRIORITY = 7
 _TIMES = 8
-"""Number of times that a message is applied. Timers of the reaction point expire between these times."""
+"""Number of times that a message is applied. Timers of the reaction point expire between two applications of
+the message.
+"""
 _START_NS = 1_000
 
 Fields = Mapping[str, int]

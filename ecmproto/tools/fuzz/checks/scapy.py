@@ -23,7 +23,7 @@ _SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
     codec.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
 }
 _I_TAG_FIELDS = 6
-"""Number of I-TAG fields before the customer addresses. In Scapy, these addresses belong to the next
+"""Number of I-TAG fields before the customer addresses. In Scapy, the customer addresses belong to the next
 layer.
 """
 

@@ -487,7 +487,7 @@ def unexplained(sample: Sample, mine: Fields, their: Fields) -> Iterator[tuple[s
 
 
 _PRIORITY = re.compile(r"\.(prio|pause_time\.c)\d$")
-"""Suffix of per-priority fields. Equal defects in these fields are one finding."""
+"""Suffix of per-priority fields. Equal defects in per-priority fields are one finding."""
 
 
 class TsharkCheck:

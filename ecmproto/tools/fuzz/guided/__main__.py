@@ -1,7 +1,7 @@
 """``python -m ecmproto.tools.fuzz.guided FOLDER``: merge the corpora of campaigns in FOLDER/TARGET.
 
-For each target in FOLDER, the committed corpus is replaced. The new corpus is the smallest set of inputs with
-the combined coverage of the committed corpus and the corpus of the campaign.
+For each target in FOLDER, the committed corpus is replaced. The new corpus is the smallest set of inputs that
+covers as much code as the committed corpus and the campaign corpus together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def main(folder: Path) -> None:
 
 
 def merged(name: str, inputs: Iterable[bytes]) -> list[bytes]:
-    """Return the smallest set of ``inputs`` with the same coverage of a target. This can take minutes.
+    """Return the smallest subset of ``inputs`` that covers as much code of a target as all ``inputs``.
+
+    Merging can take minutes.
 
     Raises MissingDependencyError if atheris is not installed.
     """

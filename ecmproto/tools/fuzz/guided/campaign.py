@@ -118,7 +118,7 @@ def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str
 
 
 HANG_SECONDS = 60
-"""Seconds per input until atheris ends the process. This limit is for operations that Python cannot
+"""Seconds per input until atheris ends the process. The limit ends operations that Python cannot
 interrupt.
 """
 MEMORY_MB = 2_000

@@ -1,7 +1,7 @@
 """The atheris process: ``harness.py TARGET FOLDER SEED PACKAGES [ARGUMENT]...``.
 
-The harness is started as a script by its path. If it were started as a module, Python would import the
-package before instrumentation. Findings of a target are reduced and stored in the folder, and fuzzing
+The harness is started as a script by its path. If the harness were started as a module, Python would import
+the package before instrumentation. Findings of a target are reduced and stored in the folder, and fuzzing
 continues. After a crash or a timeout, atheris ends the process and writes the input to the folder.
 """
 
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> None:
 
 
 def _mutator(target: GuidedTarget) -> Callable[[bytes, int, int], bytes]:
-    """Return a mutator for atheris. Half of its mutations use the structure of the inputs of the target."""
+    """Return a mutator for atheris that uses the mutator of the target for half of the mutations."""
     import atheris
 
     def mutate(octets: bytes, max_octets: int, seed: int) -> bytes:

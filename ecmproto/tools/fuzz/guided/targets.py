@@ -93,7 +93,7 @@ def inputs_in_folder(folder: Path) -> list[bytes]:
 
 
 SEPARATOR = b"\xfe\xed\xfe\xed"
-"""Separator between the frames of a batch. It survives insertions and removals of octets."""
+"""Separator between the frames of a batch. The separator survives insertions and removals of octets."""
 MAX_FRAMES = 12
 """Maximum number of frames in a batch. Further frames are ignored."""
 

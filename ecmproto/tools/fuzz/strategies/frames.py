@@ -1,10 +1,10 @@
 """Strategies for complete frames. Strict decoding restores every generated frame.
 
-Frames with boundary values are generated early, so a hundred examples contain all boundary values. In such a
-frame, almost every field is at the minimum or maximum of its range. Four frames of each layer stack contain
-the minimum and maximum of every field in different combinations. Two of these four frames have valid versions
-and reserved bits, because a receiver may ignore other values. Hypothesis generates no frame twice, so later
-examples are ordinary frames.
+Frames with boundary values are generated early, so a hundred examples contain all boundary values. In a frame
+with boundary values, almost every field is at the minimum or maximum of its range. Four frames of each layer
+stack contain the minimum and maximum of every field in different combinations. Two of these four frames have
+valid versions and reserved bits, because a receiver may ignore other values. Hypothesis generates no frame
+twice, so later examples are ordinary frames.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def tag_stacks(*, max_size: int = 5) -> SearchStrategy[list[Layer]]:
     """Return stacks of all tags: VLAN tags, I-TAGs, CN-TAGs and experimental tags.
 
     Half of the stacks have the order of wire-formats 1.2 (S-TAGs, PBB I-TAG, C-TAGs, CN-TAG, experimental
-    tags). The other stacks have any order.
+    tags). The other half of the stacks has any order.
     """
     tag: SearchStrategy[Layer] = st.one_of(
         layers_of(VLAN),
