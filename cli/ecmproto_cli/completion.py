@@ -1,12 +1,12 @@
-"""Completion in bash, zsh and fish: the shells' scripts, and the values of options and arguments.
+"""Completion in bash, zsh and fish: the shell scripts, and the candidates for options and arguments.
 
-The metavar of an option (``IF``, ``FIELD``, ``FILTER``, ``MECHANISM``, ``FILE`` …), or its name without one,
-determines its values; a command overrides that with ``shell_complete=`` as in click.  Nothing slow is
-imported.
+The metavar of an option (``IF``, ``FIELD``, ``FILTER``, ``MECHANISM``, ``FILE`` …) selects the completer. An
+option without a metavar is selected by its name. A command can set ``shell_complete=`` instead, as in click.
+Completion imports no slow modules.
 
-The scripts call ``ecmproto`` itself, which prints a line for each candidate: kind, value and help, separated
-by tabs.  ``plain`` values are complete words, after ``open`` ones more follows, and ``file`` and ``dir``
-stand for the file or folder names that begin with the value.
+The scripts call ``ecmproto``, which prints a line for each candidate. A line contains the type, the value and
+the help, separated by tabs. The type is ``plain`` for a complete word, and ``open`` for a word that must be
+continued. The types ``file`` and ``dir`` request the file or folder names that begin with the value.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 
 Items: TypeAlias = "list[CompletionItem[str]]"  # as text: not all versions of click have it generic
 Completer = Callable[[click.Context, click.Parameter, str], Items]
-"""The type of click's ``shell_complete``: the candidates for the beginning of a value."""
+"""The type of a completer, click's ``shell_complete``."""
 
 OPEN = "open"
-"""The kind of a candidate that is to be continued."""
+"""The type of a candidate that must be continued."""
 
 
 def _items(
     candidates: Iterable[tuple[str, str]], begun: str, *, head: str = "", kind: str = "plain"
 ) -> Items:
-    """Return candidates from values and their help; ``head`` is typed already, and stays."""
+    """Return the candidates whose values begin with ``begun``.
+
+    ``head`` is the text before ``begun`` that the user has typed.
+    """
     return [
         CompletionItem(f"{head}{value}", type=OPEN if value.endswith(("=", ".", ":")) else kind, help=help)
         for value, help in candidates
@@ -47,7 +50,7 @@ def _items(
 
 
 def _described() -> Mapping[str, str]:
-    """Return the meaning of each field, by its name."""
+    """Return a mapping of field names to descriptions."""
     from ecmproto.wire.formats.registry import catalogue
 
     return {entry.name: entry.doc for entry in catalogue()}
@@ -57,7 +60,7 @@ _INNER = "encapsulated."
 
 
 def _names(begun: str, names: Iterable[str], described: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the names that begin with ``begun``, or the layers while several are possible."""
+    """Yield the field names that begin with ``begun``, or layer names if several layers match."""
     prefix = _INNER if begun.startswith(_INNER) else ""
     found = sorted(f"{prefix}{name}" for name in names if f"{prefix}{name}".startswith(begun))
     layers = dict.fromkeys(name.removeprefix(prefix).partition(".")[0] for name in found)
@@ -70,7 +73,7 @@ def _names(begun: str, names: Iterable[str], described: Mapping[str, str]) -> It
 
 
 def complete_field(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the name of a field."""
+    """Complete a field name."""
     described = _described()
     return _items(_names(begun, described, described), begun)
 
@@ -87,7 +90,9 @@ def complete_assigned_field(ctx: click.Context, param: click.Parameter, begun: s
 
 
 def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the last word of a display filter: fields, layers, operators, and, or, not."""
+    """Complete the last word of a display filter: a field, a layer, an operator, ``and``, ``or`` or
+    ``not``.
+    """
     from ecmproto.frames.filter.completion import complete, relations
     from ecmproto.frames.filter.fields import find
 
@@ -114,12 +119,12 @@ def _mechanisms() -> list[tuple[str, str]]:
 
 
 def complete_mechanism(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the name of a mechanism."""
+    """Complete a mechanism name."""
     return _items(_mechanisms(), begun)
 
 
 def complete_mechanisms(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``MECHANISM[:NAME=VALUE…],…``: the last mechanism, or one of its parameters."""
+    """Complete the last mechanism, or its parameters, in ``MECHANISM[:NAME=VALUE…],…``."""
     head, _, last = begun.rpartition(",")
     head = f"{head}," if "," in begun else ""
     name, colon, parameter = last.partition(":")
@@ -133,7 +138,7 @@ _MECHANISM_OPTIONS = ("cp", "rp", "mechanism", "mechanisms", "compare")
 
 
 def _chosen_mechanisms(ctx: click.Context) -> list[str]:
-    """Return the mechanisms named earlier on the command line."""
+    """Return the mechanisms that are already on the command line."""
     texts: list[str] = []
     for name in _MECHANISM_OPTIONS:
         given = ctx.params.get(name)
@@ -142,7 +147,7 @@ def _chosen_mechanisms(ctx: click.Context) -> list[str]:
 
 
 def complete_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``[ROLE.]NAME=VALUE`` of the mechanisms on the command line, or of all."""
+    """Complete ``[ROLE.]NAME=VALUE`` for the mechanisms on the command line, or for all mechanisms."""
     chosen = _chosen_mechanisms(ctx)
     names = [name for name, _ in _mechanisms()]
     target, colon, rest = begun.partition(":")
@@ -182,7 +187,7 @@ def _parameters_of(mechanism: Mechanism) -> Iterator[tuple[str, Parameter]]:
 
 
 def _values(parameter: Parameter) -> list[tuple[str, str]]:
-    """Return possible values of a parameter: all of an enumeration, or its default."""
+    """Return the choices of a parameter, or its default value."""
     from ecmproto.control.mechanisms.api.parameters import UNITS
 
     default = UNITS[parameter.unit].format(parameter.default).replace(" ", "")
@@ -198,7 +203,7 @@ def _described_values(values: Iterable[str], default: str, within: str) -> list[
 
 
 def interface_names() -> list[str]:
-    """Return the names of this machine's interfaces; empty where the system does not list them."""
+    """Return the names of the network interfaces, or an empty list if the system does not list interfaces."""
     try:
         return sorted(os.listdir("/sys/class/net"))
     except OSError:
@@ -206,7 +211,7 @@ def interface_names() -> list[str]:
 
 
 def complete_interface(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the name of an interface."""
+    """Complete an interface name."""
     return _items(((name, "interface") for name in interface_names()), begun)
 
 
@@ -233,7 +238,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, begun: str) -> Item
 
 
 def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete a word of ``LAYER FIELD=VALUE …``: a layer, or a field of the layers already typed."""
+    """Complete a word of ``LAYER FIELD=VALUE …``: a layer, or a field of a typed layer."""
     from ecmproto.wire.formats.registry import FORMATS
 
     if "=" in begun:
@@ -254,7 +259,7 @@ def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) 
 
 
 def complete_scenario(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete a scenario of the laboratory: a name, a name with its variant, or a file."""
+    """Complete a lab scenario: a name, a name with a variant, or a file."""
     from ecmproto.tools.interop.extcap import scenario_titles
 
     name, colon, variant = begun.partition(":")
@@ -275,13 +280,13 @@ def _scenario(ctx: click.Context) -> Any:
 
 
 def complete_variant(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete a variant of the scenario on the command line."""
+    """Complete a variant of the typed scenario."""
     scenario = _scenario(ctx)
     return [] if scenario is None else _items(scenario.variants.items(), begun)
 
 
 def complete_scenario_key(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``KEY=VALUE`` of the scenario on the command line, with its current values."""
+    """Complete ``KEY=VALUE`` for the typed scenario, with the current values of the scenario."""
     scenario = _scenario(ctx)
     if scenario is None:
         return []
@@ -296,14 +301,14 @@ def complete_scenario_key(ctx: click.Context, param: click.Parameter, begun: str
 
 
 def complete_figure(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the name of a figure at the beginning of an expression."""
+    """Complete the name of a measurement at the start of an expression."""
     from ecmproto.control.lab.setup.figures import MEASUREMENTS
 
     return _items(((name, each.doc) for name, each in MEASUREMENTS.items()), begun)
 
 
 def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete a rule or family of rules, the last of several, or a severity of ``--fail-on``."""
+    """Complete the last rule or rule family in a list, or a severity for ``--fail-on``."""
     from ecmproto.tools.check.listed import listed_families
 
     head, comma, last = begun.rpartition(",")
@@ -318,7 +323,7 @@ def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> It
 
 
 def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``FAMILY.NAME=VALUE`` of rules."""
+    """Complete ``FAMILY.NAME=VALUE`` for rule parameters."""
     from ecmproto.tools.check.listed import listed_families
 
     found = {f"{family.name}.{each.name}": each for family in listed_families() for each in family.parameters}
@@ -335,7 +340,7 @@ def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: s
 
 
 def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``ROLE=VALUE``."""
+    """Complete ``ROLE=VALUE`` for EtherTypes."""
     import dataclasses
 
     from ecmproto.wire.formats.ethertypes import EtherTypes
@@ -348,7 +353,7 @@ def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -
 
 
 def keyed_completer(keys: Mapping[str, Collection[str]]) -> Completer:
-    """Return a completer of ``KEY=VALUE,…``; ``keys`` has the values of each key."""
+    """Return a completer for ``KEY=VALUE,…``; ``keys`` maps each key to its allowed values."""
 
     def complete(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
         done, comma, last = begun.rpartition(",")
@@ -361,12 +366,12 @@ def keyed_completer(keys: Mapping[str, Collection[str]]) -> Completer:
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Have the shell complete a file name."""
+    """Let the shell complete a file name."""
     return [CompletionItem(begun, type="file")]
 
 
 def complete_folder(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Have the shell complete a folder name."""
+    """Let the shell complete a folder name."""
     return [CompletionItem(begun, type="dir")]
 
 
@@ -406,7 +411,7 @@ _BY_NAME: Mapping[str, Completer] = {
 
 
 def completer_of(ctx: click.Context, param: click.Parameter) -> Completer | None:
-    """Return the completer of an option or argument; None without one."""
+    """Return the completer for an option or argument, or None if there is no completer."""
     by_name = _BY_NAME.get(param.name or "")
     if by_name is not None and (param.metavar is None or param.metavar.startswith("NAME")):
         return by_name
@@ -423,16 +428,18 @@ def completer_of(ctx: click.Context, param: click.Parameter) -> Completer | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """The words of a command line before the cursor, without their quoting."""
+    """The unquoted words of a command line up to the cursor."""
 
     arguments: tuple[str, ...]
-    """All words but the last, with the command's name."""
+    """All words before the last word, including the command's name."""
     last: str
-    """The word at the cursor; empty after a space."""
+    """The word at the cursor, or an empty string after a space."""
     offset: int = 0
-    """The number of characters of ``last`` that bash keeps: its word begins after a ``=`` or ``:``."""
+    """Number of characters of ``last`` that bash does not replace; for bash, a word starts after ``=`` or
+    ``:``.
+    """
     quote: str = ""
-    """The open quotation mark."""
+    """The open quotation mark, or an empty string."""
 
 
 _WORD_BREAKS = "\"'@><=;|&(:"
@@ -440,7 +447,10 @@ _SPACES = " \t\n"
 
 
 def typed(line: str, breaks: str = _WORD_BREAKS) -> Typed:
-    """Split the typed part of a command line as a shell does; ``breaks`` as bash's COMP_WORDBREAKS."""
+    """Split a command line up to the cursor into words as a shell does.
+
+    ``breaks`` are the characters of bash's COMP_WORDBREAKS.
+    """
     arguments: list[str] = []
     word, begun, quote, offset = "", False, "", 0
     at = 0
@@ -467,23 +477,28 @@ def typed(line: str, breaks: str = _WORD_BREAKS) -> Typed:
 
 
 class _Complete(ShellComplete):
-    """The common part of the three shells: candidates by option, none in case of errors."""
+    """The common base class for the three shells."""
 
     now: Typed
-    """The typed words of the last call."""
+    """The words that the user had typed at the last call."""
 
     def typed(self) -> Typed:
-        """Return the typed words, from COMP_WORDS (a word per line) and COMP_WORD."""
+        """Return the typed words from the environment variables COMP_WORDS (one word per line) and
+        COMP_WORD.
+        """
         arguments = os.environ.get("COMP_WORDS", "").split("\n")
         return Typed(arguments=tuple(arguments), last=os.environ.get("COMP_WORD", ""))
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words after the command's name, and the word being typed."""
+        """Return the words after the command's name, and the word at the cursor."""
         self.now = self.typed()
         return list(self.now.arguments[1:]), self.now.last
 
     def get_completions(self, args: list[str], incomplete: str) -> Items:
-        """Return the candidates for the complete word, including the text before a value in it."""
+        """Return the candidates for the word at the cursor, including text before the completed value.
+
+        Returns no candidates if an error occurs.
+        """
         from click.shell_completion import _resolve_context, _resolve_incomplete
 
         try:
@@ -504,7 +519,7 @@ class _Complete(ShellComplete):
             return []
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return a candidate's line."""
+        """Return the line for a candidate."""
         help = re.sub(r"\s+", " ", item.help or "").strip()
         return f"{item.type}\t{item.value}\t{help}"
 
@@ -519,7 +534,7 @@ _ESCAPED = re.compile(r"([^\w@%+=:,./~-])")
 
 
 class Bash(_Complete):
-    """bash, whose words end at ``=`` and ``:`` too, and which inserts candidates unquoted."""
+    """Completion in bash, where words also end at ``=`` and ``:``, and candidates must be quoted."""
 
     name: ClassVar[str] = "bash"
     source_template: ClassVar[str] = """\
@@ -544,13 +559,13 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
     def typed(self) -> Typed:
-        """Return the typed words, from the line and the cursor."""
+        """Return the typed words from the line and the position of the cursor."""
         line = os.environ.get("COMP_LINE", "")
         point = int(os.environ.get("COMP_POINT", len(line)))
         return typed(line[:point], os.environ.get("COMP_WORDBREAKS", _WORD_BREAKS))
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return a candidate's line, with the replacement of bash's own word."""
+        """Return the line for a candidate, with the quoted text that replaces the last word of bash."""
         value = item.value[self.now.offset :]
         if item.type in ("plain", OPEN) and not self.now.quote:
             value = _ESCAPED.sub(r"\\\1", value)
@@ -558,7 +573,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class Zsh(_Complete):
-    """zsh, which quotes by itself."""
+    """Completion in zsh, which quotes candidates."""
 
     name: ClassVar[str] = "zsh"
     source_template: ClassVar[str] = """\
@@ -588,7 +603,7 @@ fi
 
 
 class Fish(_Complete):
-    """fish, which omits the space after ``=``, ``.`` and ``:`` by itself."""
+    """Completion in fish, which omits the space after ``=``, ``.`` and ``:``."""
 
     name: ClassVar[str] = "fish"
     source_template: ClassVar[str] = """\
@@ -613,7 +628,7 @@ complete --command %(prog_name)s --no-files --keep-order --arguments '(%(complet
 """
 
     def typed(self) -> Typed:
-        """Return the typed words; the last one includes its quotes."""
+        """Return the typed words, with the quotes removed from the last word."""
         found = super().typed()
         return Typed(arguments=found.arguments, last=typed(found.last).last)
 

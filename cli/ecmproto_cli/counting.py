@@ -1,4 +1,4 @@
-"""Counting all frames of captures, for `stats` and `check`: by several processes where there are many."""
+"""Counting all frames of captures for `stats` and `check`, in several processes if there are many frames."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def counted(
     trailer: str | None,
     ethertypes: EtherTypes,
 ) -> Iterator[tuple[Counts, CaptureReader | ForkedCapture, bool]]:
-    """Yield a counter of ``new`` with all frames, the capture that was read, and whether it was interrupted.
+    """Yield a counter from ``new`` with all frames, the capture that was read, and whether reading was
+    interrupted.
 
-    ``command`` is the label of its progress; the other arguments are the options'.
+    ``command`` is the label of the progress bar. The other arguments are the values of options.
     """
     from ecmproto.frames.capture.forked import processes_for
     from ecmproto.frames.stats.accumulator import ForkedCounting, add_all

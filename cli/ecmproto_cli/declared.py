@@ -1,4 +1,4 @@
-"""The commands' declarations: the source of manual pages and `ecmproto help`."""
+"""Declarations of the commands, from which manual pages and `ecmproto help` are made."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from dataclasses import dataclass
 import click
 
 VERBATIM = "\b\n"
-"""The start of a paragraph whose lines click does not wrap."""
+"""Start of a paragraph whose lines are not wrapped by click."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredOption:
-    """An option of a command: ``shown`` as ``-r, --read FILE``, ``help`` with its default."""
+    """An option of a command.
+
+    ``shown`` is the option as printed in the help, such as ``-r, --read FILE``. ``help`` includes the
+    default.
+    """
 
     names: tuple[str, ...]
     shown: str
@@ -24,9 +28,10 @@ class DeclaredOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredCommand:
-    """A command: ``path`` without the program's name (empty: the program), one sentence, then its help.
+    """A command with its usage, its help and its options.
 
-    ``examples`` are its example lines, ``commands`` a group's commands with their sentences.
+    ``path`` is the command without the program's name, and is empty for the program. ``examples`` are example
+    lines. ``commands`` are the commands of a group with their one-sentence help.
     """
 
     path: str
@@ -39,14 +44,17 @@ class DeclaredCommand:
 
     @property
     def typed(self) -> str:
-        """The words that call it."""
+        """The command as typed, with the program's name."""
         return f"ecmproto {self.path}".strip()
 
 
 def declared_commands(
     group: click.Group, sentence: str = "", parent: click.Context | None = None
 ) -> Iterator[DeclaredCommand]:
-    """Yield a group and all commands in it, groups before their commands; only click is loaded."""
+    """Yield a group and all commands in the group; each group precedes its commands.
+
+    Only the modules that define commands are loaded.
+    """
     ctx = parent or command_context("ecmproto", group)
     named: list[tuple[str, click.Command, str]] = []
     for name in group.list_commands(ctx):
@@ -63,7 +71,7 @@ def declared_commands(
 
 
 def command_context(name: str, command: click.Command, parent: click.Context | None = None) -> click.Context:
-    """Return the context of a command's help, with its own and inherited settings."""
+    """Return the click context for the help of a command, with inherited settings."""
     return click.Context(command, info_name=name, parent=parent, **command.context_settings)
 
 
@@ -96,5 +104,7 @@ def _options(ctx: click.Context) -> Iterator[DeclaredOption]:
 
 
 def _blocks(command: click.Command) -> list[str]:
-    """Return the paragraphs of a help text, including unwrapped ones; at least one."""
+    """Return the paragraphs of a help text, including paragraphs that are not wrapped; there is at least
+    one.
+    """
     return re.split(r"\n{2,}", inspect.cleandoc(command.help or "").strip())

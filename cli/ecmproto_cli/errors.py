@@ -1,4 +1,4 @@
-"""Errors of the command line: their exit codes, and their two lines of text."""
+"""Errors of the command line: exit codes, and the two lines that are printed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
 
 _OF_LINUX = frozenset({"fcntl", "grp", "pwd", "resource"})
-"""Modules of Python that exist on Linux and other Unix systems only."""
+"""Python modules that exist only on Linux and other Unix systems."""
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of outputs alone."""
+"""Error numbers that only outputs cause."""
 
 
 class CommandError(Exception):
-    """Ends a command with an exit code, one sentence and one line of help."""
+    """An error that ends a command with an exit code, one sentence and one line of help."""
 
     def __init__(self, sentence: str, *, exit_code: int, help: str = "") -> None:
         super().__init__(sentence)
@@ -41,7 +41,7 @@ class CommandError(Exception):
 
 
 def exit_code_of(error: Exception) -> int | None:
-    """Return the exit code of an error that is the user's or the input's, None for a defect of ours."""
+    """Return the exit code for an error that the user or the input caused, or None for a program defect."""
     if isinstance(error, InterfaceError | InterfaceGoneError | ExecutorError):
         return PERMISSION
     if isinstance(error.__cause__ or error, PermissionError):
@@ -64,7 +64,7 @@ def _needs_linux(error: Exception) -> bool:
 
 
 def report(error: Exception, command: str = "") -> None:
-    """Print an error of ``command`` on stderr: one sentence, then one line of help."""
+    """Print an error of ``command`` on stderr as one sentence and one line of help."""
     print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.NoSuchOption):
@@ -108,7 +108,10 @@ def report(error: Exception, command: str = "") -> None:
 
 
 def print_notes(error: BaseException | None) -> None:
-    """Print on stderr the notes on truncated outputs of an error, or of its cause."""
+    """Print the notes of an error and of its causes on stderr.
+
+    The notes report truncated outputs.
+    """
     while error is not None:
         for note in getattr(error, "__notes__", ()):
             warn(note)

@@ -1,8 +1,7 @@
-"""The search of `ecmproto help`: commands, options, formats, fields, mechanisms, parameters, scenarios,
-rules.
+"""The search of `ecmproto help` in commands, options, formats, fields, mechanisms, scenarios and rules.
 
-Everything is read from its declaration; rules from ``check/rules.json``, which is made from them, since
-importing them imports numba.
+Each entry is read from its declaration.  Rules are read from ``check/rules.json``, because importing rules
+would import numba.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ KINDS = {
     "rule parameter": "Parameters of rules",
     "term": "Glossary",
 }
-"""The kinds of entries with their headings; of equal matches the earlier kind comes first."""
+"""Types of entries with their headings; among equal matches, the earlier type is listed first."""
 
 _NEAR = 0.7
-"""The minimum similarity of a misspelt word."""
+"""Minimum similarity between a misspelt word and its correction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A named thing: its description, and the command to continue with."""
+    """A search result: its type, its name, its description, and a command that shows more."""
 
     kind: str
     name: str
@@ -45,7 +44,7 @@ class Entry:
 
 
 def entries() -> Iterator[Entry]:
-    """Yield all entries; imports neither numba nor numpy nor Scapy."""
+    """Yield all entries without importing numba, numpy or Scapy."""
     yield from _commands()
     yield from _formats()
     yield from _mechanisms()
@@ -125,7 +124,7 @@ def _rules() -> Iterator[Entry]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A word of the field, with synonyms, its name here, and the file of its rule."""
+    """A glossary term: synonyms, the term used in this project, the meaning, and the page of its rule."""
 
     name: str
     also: tuple[str, ...]
@@ -136,7 +135,7 @@ class Term:
 
 
 def glossary() -> tuple[Term, ...]:
-    """Return the words of the field, in order."""
+    """Return the glossary terms in alphabetical order."""
     import tomllib
 
     text = Path(__file__).with_name("glossary.toml").read_text(encoding="utf-8")
@@ -154,7 +153,7 @@ def _terms() -> Iterator[Entry]:
 
 
 def find(terms: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
-    """Return the entries that contain every word in name or text, best first."""
+    """Return the entries that contain every word in the name or the description, best matches first."""
     wanted = [_plain(word).lstrip("-") for word in terms]
     order = list(KINDS)
     found: list[tuple[int, int, int, int, Entry]] = []
@@ -166,7 +165,10 @@ def find(terms: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
 
 
 def nearest(terms: Sequence[str], among: Iterable[Entry]) -> list[str]:
-    """Return the words with each unknown one replaced by the most similar name; empty without one."""
+    """Return the search words, with each unknown word replaced by the most similar known word.
+
+    Returns an empty list if an unknown word has no similar known word.
+    """
     known = {part for entry in among for part in (_plain(entry.name), *_parts(_plain(entry.name)))}
     meant = []
     for word in map(_plain, terms):
@@ -178,7 +180,7 @@ def nearest(terms: Sequence[str], among: Iterable[Entry]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text in lower case, with a plain 2 for ²."""
+    """Return text in lower case, with compatibility characters such as ² replaced by plain characters."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 

@@ -1,4 +1,7 @@
-"""Former names of commands and options, accepted for one version with a hint; habits of other programs."""
+"""Former names of commands and options, and hints on options of other programs.
+
+A former name is accepted for one version, and causes a hint.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ GROUP_OPTIONS = ("--color", "--ethertype", "--order")
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A name that one version still accepts.
+    """A former name that is still accepted for one version.
 
-    ``commands`` are the first words of the commands with it; ``now`` is the present text, in which ``{}`` is
-    the former option's value.
+    ``commands`` lists the commands that accept the name. ``now`` is the present text; ``{}`` in this text is
+    replaced by the value of the former option.
     """
 
     commands: str
@@ -86,11 +89,14 @@ HABITS = {
     "-R": "a read filter: -Y FILTER",
     "-q": "statistics without frames: ecmproto stats",
 }
-"""Options of tshark and tcpdump without a meaning here, with what does it."""
+"""Options of tshark and tcpdump that ecmproto does not have, and the equivalent options of ecmproto."""
 
 
 def present(args: list[str]) -> tuple[list[str], list[str]]:
-    """Return arguments in their present names, options of the program first, and hints for former ones."""
+    """Return the arguments with present names, and hints for the former names in ``args``.
+
+    Options of the program are moved to the front.
+    """
     ends = args.index("--") if "--" in args else len(args)
     words = [word for word in args[:2] if not word.startswith("-")]
     paths = {"", words[0] if words else "", ".".join(words)}
@@ -129,7 +135,7 @@ def present(args: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _former(paths: set[str], name: str, valued: bool, queue: list[str], *, first: bool) -> Former | None:
-    """Return the declaration of a former name, unless it is a value or belongs to other commands."""
+    """Return the declaration of a former name, or None if the command has no such former name."""
     for each in FORMER:
         option, _, value = each.name.partition(" ")
         fits = not paths.isdisjoint(each.commands.split(" ")) if each.commands else first

@@ -1,6 +1,7 @@
-"""Commands on small captures made for them: the library of kernels contains the kernels that they compile.
+"""Commands that compile the kernels for the kernel library.
 
-A step is some command lines, or calls where a command would need an interface.
+The commands run on small captures, which `run` creates first. A step is a list of command lines, or of calls
+for commands that need an interface.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from typing import Any
 from ecmproto.control.mechanisms.registry import MECHANISMS
 
 _HERE = "@"
-"""In front of the names of files in the folder of captures."""
+"""Prefix of file names that are in the folder of captures."""
 _FINE = (0, 1)
-"""Exit codes of commands that ran; findings are none of ours."""
+"""Exit codes of successful commands; code 1 reports findings."""
 MANY = 32_768
-"""Frames that every form of output takes column by column."""
+"""Minimum number of frames for which all output formats process columns."""
 
 
 def captures(many: int) -> tuple[str, ...]:
-    """Return the lines that make the captures of the steps, the largest of ``many`` frames."""
+    """Return the command lines that create the captures.
+
+    The largest capture has ``many`` frames.
+    """
     return (
         f"craft cnm --sweep cntag.flow_id=0..{many - 1} --vlan 5 --rate 1Mpps -w @many.pcap",
         "craft cnm --sweep cntag.flow_id=0..199 --vlan 5 --rate 1Mpps -w @cnms.pcap",
@@ -43,7 +47,7 @@ def captures(many: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Command lines and calls that need the same kernels."""
+    """A named list of command lines and calls that compile kernels."""
 
     name: str
     lines: tuple[str, ...] = ()
@@ -51,15 +55,15 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """Return all steps, with one for each mechanism."""
+    """Return all steps, including the steps for each mechanism."""
     names = [mechanism.name for mechanism in MECHANISMS]
     return [*_GENERAL, *(step for name in names for step in _of_mechanism(name))]
 
 
 def run(chosen: Iterable[Step], *, many: int = MANY) -> Iterator[str]:
-    """Run steps; yield the name of each finished one.
+    """Run steps, and yield the name of each finished step.
 
-    The largest of the captures that they read has ``many`` frames.  RuntimeError where a step fails.
+    The largest capture that the steps read has ``many`` frames. Raises RuntimeError if a step fails.
     """
     os.environ["ECMPROTO_PROGRESS"] = "0"
     with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
@@ -95,7 +99,7 @@ def _into(path: Path) -> Iterator[None]:
 
 
 def _called(line: str, folder: Path) -> int:
-    """Run a command line; return its exit code."""
+    """Run a command line and return its exit code."""
     from ecmproto_cli.main import run as called
 
     given = shlex.split(line)
@@ -106,7 +110,7 @@ def _called(line: str, folder: Path) -> int:
 
 
 def _align() -> None:
-    """Align frames in another order, as `diff` does with many frames."""
+    """Align frames in reverse order, as `diff` does with many frames."""
     import numpy as np
 
     from ecmproto.tools.diff.alignment import Pairs, in_order
@@ -116,7 +120,7 @@ def _align() -> None:
 
 
 def _receive() -> None:
-    """Take in frames of no interface."""
+    """Process an empty receive ring."""
     from ecmproto.frames.capture.linux.receiver import (
         ANY_TIME_NS,
         ReceiveBuffer,
@@ -133,7 +137,7 @@ def _receive() -> None:
 
 
 def _hold() -> None:
-    """Keep a timetable without streams."""
+    """Run the stream loop with an empty timetable."""
     import numpy as np
 
     from ecmproto.frames.capture.linux.stream_loop import StreamFacts, Timetable, keep, new_worker
@@ -144,7 +148,7 @@ def _hold() -> None:
 
 
 def _judge() -> None:
-    """Judge a storm without frames."""
+    """Check a storm without frames."""
     from ecmproto.frames.capture import Batch
     from ecmproto.frames.stats.lapses import Lapses
 
@@ -152,7 +156,7 @@ def _judge() -> None:
 
 
 def _send() -> None:
-    """Send no frames."""
+    """Run the send loop without frames."""
     import numpy as np
 
     from ecmproto.frames.capture.linux import compiled_departures, departures
@@ -169,7 +173,7 @@ def _send() -> None:
 
 
 def _monitor() -> None:
-    """Count frames as `live monitor` does."""
+    """Count two frames as `live monitor` does."""
     from ecmproto.frames.capture import Batch, Interface
     from ecmproto.frames.stats import Accumulator
 
@@ -179,7 +183,7 @@ def _monitor() -> None:
 
 def _devices(mechanism: str) -> Callable[[], None]:
     def devices() -> None:
-        """Pass frames through devices that are attached to nothing."""
+        """Compile the kernels of congestion points, reaction points and edges without interfaces."""
         from ecmproto.control.live.net import congestion_point, edge, reaction_point
         from ecmproto.errors import ParameterError
 

@@ -1,7 +1,8 @@
-"""The ``ecmproto`` command: a table of commands, each imported when it is called.
+"""The ``ecmproto`` command, which imports each command only when the command is called.
 
-Exit codes: 0 done; 1 findings or nothing done; 2 usage; 3 unreadable or malformed capture; 4 permission or
-missing interface; 5 missing optional dependency; 130 interrupted; 141 closed pipe.
+Exit codes: 0 for success, 1 for findings or if nothing was done, 2 for usage errors, 3 for an unreadable or
+malformed capture, 4 for missing permissions or interfaces, 5 for a missing optional dependency, 130 for an
+interrupt, and 141 for a closed pipe.
 """
 
 from __future__ import annotations
@@ -67,17 +68,17 @@ TASKS = {
     "For researchers: simulate congestion control": ("replay", "lab", "live"),
     "For everyone: look things up": ("help", "fields", "units", "demo", "completion"),
 }  # fmt: skip
-"""The commands by user, as help lists them."""
+"""The commands grouped by type of user, in the order of the help."""
 
 _WITH_PROGRESS = ("dissect", "craft", "replay", "lab", "stats", "check", "diff", "send", "edit")
-"""Commands that report progress when they take long; others print all the time, or never take long."""
+"""Commands that report progress during long work."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are modules of ``ecmproto_cli.commands``, imported one at a time.
+    """A group of commands that are imported from ``ecmproto_cli.commands`` when needed.
 
-    ``table`` has a sentence for each command; without one it is for builds, and not listed. Its module has
-    the command's name after ``prefix``.
+    ``table`` maps each command to its one-sentence help. A command with an empty sentence is used by builds,
+    and is not listed. The name of a command's module is ``prefix`` followed by the command's name.
     """
 
     def __init__(self, *, table: Mapping[str, str], prefix: str = "", **attributes: Any) -> None:
@@ -86,14 +87,17 @@ class LazyGroup(click.Group):
         self._prefix = prefix
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order of their table."""
+        """Return the names of the listed commands in the order of the table."""
         return list(self._listed())
 
     def _listed(self) -> dict[str, str]:
         return {name: sentence for name, sentence in self._table.items() if sentence}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported unless it was defined here; None without one."""
+        """Return a command, or None for an unknown name.
+
+        The command is imported unless it is defined in this module.
+        """
         if cmd_name not in self._table:
             return None
         command: click.Command = (
@@ -104,7 +108,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return options, and the commands that begin with ``incomplete``, importing none of them."""
+        """Return the options and commands that begin with ``incomplete``, without importing commands."""
         from click.shell_completion import CompletionItem
 
         found = [
@@ -115,27 +119,30 @@ class LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, importing none of them."""
+        """Write the list of commands from the table, without importing commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self._listed().items()))
 
 
 class _Root(LazyGroup):
-    """The top level of the command line."""
+    """The top-level command ``ecmproto``."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands before the options."""
+        """Write the list of commands before the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by user."""
+        """Write the list of commands, grouped by type of user."""
         for task, names in TASKS.items():
             with formatter.section(task):
                 formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=12)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a closed pipe has its own exit code, not click's 1."""
+        """Run a command.
+
+        Raises CommandError with the exit code for a closed pipe, instead of click's exit code 1.
+        """
         try:
             result: object = super().invoke(ctx)
             sys.stdout.flush()
@@ -146,7 +153,10 @@ class _Root(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command; the error of a misspelt one names the nearest."""
+        """Resolve a command.
+
+        The error for an unknown command suggests the most similar command.
+        """
         if args and args[0] not in COMMANDS:
             import difflib
 
@@ -182,15 +192,18 @@ def completion(shell: str) -> None:
 
 
 COMPLETE = "_ECMPROTO_COMPLETE"
-"""The environment variable with which a shell's script requests candidates."""
+"""Environment variable through which shell scripts request completion candidates."""
 
 
 _OBJECTS = 100_000
-"""New objects between two garbage collections; Python's 700 takes a tenth of a command's start."""
+"""Number of new objects between two garbage collections.
+
+With Python's default of 700, garbage collections take a tenth of a command's start-up time.
+"""
 
 
 def _is_flushed() -> bool:
-    """Return whether stdout took its buffer; otherwise the command has its exit code already."""
+    """Flush stdout, and return whether the flush succeeded."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -216,7 +229,10 @@ def main() -> None:
 
 
 def _open_standard_streams() -> list[int]:
-    """Replace closed standard streams, whose numbers the next file would take; return these numbers."""
+    """Replace closed standard streams, and return their file descriptors.
+
+    Otherwise the next opened file would receive the descriptor of a standard stream.
+    """
     closed = []
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -240,7 +256,7 @@ def _show(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show a warning for the user as one sentence, without file and line."""
+    """Print a warning for the user as one sentence, without file name and line number."""
     if issubclass(category, CacheWarning | PluginWarning):
         warn(str(message))
     else:
@@ -248,7 +264,7 @@ def _show(
 
 
 def _page_of(command: str, args: list[str]) -> str:
-    """Return the path of the command with the help on an error."""
+    """Return the name of the command, or of the subcommand, whose help describes an error."""
     group = getattr(sys.modules.get(f"ecmproto_cli.commands.{command}"), "command", None)
     inner = "".join(args[args.index(command) + 1 :][:1]) if command else ""
     is_inner = isinstance(group, click.Group) and inner in group.list_commands(click.Context(group))
@@ -256,7 +272,10 @@ def _page_of(command: str, args: list[str]) -> str:
 
 
 def run(args: list[str]) -> int:
-    """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
+    """Run the command line with ``args`` and return the exit code.
+
+    Errors are printed on stderr as one sentence.
+    """
     args, hints = present(args)
     command = next((word for word in args if word in COMMANDS), "")
     for hint in hints:

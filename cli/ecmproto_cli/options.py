@@ -1,4 +1,4 @@
-"""Options that several commands share, each defined once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ else:
 
 
 def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return a decorator that adds ``options``, in the order of the help."""
+    """Return a decorator that adds ``options`` to a command, in the order of the help."""
 
     def decorate(function: F) -> F:
         for option in reversed(options):
@@ -38,9 +38,9 @@ def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 class Quantity(_TextType):
-    """A number with its unit, such as ``parser`` of `ecmproto.units` reads it.
+    """A click parameter type for a number with a unit.
 
-    An unreadable number is refused with the option's name.
+    ``parser`` is the name of a function in `ecmproto.units`.
     """
 
     def __init__(self, name: str, parser: str) -> None:
@@ -48,7 +48,10 @@ class Quantity(_TextType):
         self._parser = parser
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number: ns, bits a second or octets."""
+        """Return the number in ns, bit/s or octets.
+
+        An invalid number causes a usage error that names the option.
+        """
         from ecmproto import units
         from ecmproto.errors import ParameterError
 
@@ -80,7 +83,7 @@ _ORDER, _ETHERTYPES = "ecmproto.order", "ecmproto.ethertypes"
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """Return a callback that keeps an option's value for the command."""
+    """Return a callback that stores the value of an option in the click context."""
 
     def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         ctx.meta[name] = value
@@ -110,11 +113,14 @@ group_options = with_options(
         expose_value=False, callback=_keep(_ORDER), help=_ORDER_HELP,
     ),
 )  # fmt: skip
-"""``--color``, ``--ethertype`` and ``--order``, options of the program, for all commands."""
+"""The options ``--color``, ``--ethertype`` and ``--order``, which apply to all commands."""
 
 
 def read_option(*, required: bool = True) -> Callable[[F], F]:
-    """Add ``-r FILE``, or the file alone, repeatable; the command gets ``paths``."""
+    """Return a decorator that adds ``-r FILE`` and the argument ``[FILE]...`` to a command.
+
+    Both can be repeated. The command receives the files as ``paths``.
+    """
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -130,7 +136,11 @@ def read_option(*, required: bool = True) -> Callable[[F], F]:
 
 
 def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]:
-    """Return a command's captures; for several, print on stderr the order of reading."""
+    """Return the captures that a command reads.
+
+    If there are several captures, a line on stderr states the order of reading. Raises UsageError if a
+    required capture is missing, or if stdin is given twice.
+    """
     if not paths:
         if required:
             raise click.UsageError("expected a capture to read: -r FILE, or - for stdin")
@@ -150,14 +160,14 @@ outer_option = click.option(
     "--outer", is_flag=True,
     help="Do not unwrap mirrored and tunnelled frames (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
 )  # fmt: skip
-"""``--outer``: look at wrappers, not at the frames in them."""
+"""The option ``--outer``, which turns off unwrapping of mirrored and tunnelled frames."""
 
 
 inner_option = click.option(
     "--inner", is_flag=True,
     help="Unwrap mirrored and tunnelled frames (GRE, ERSPAN, VXLAN, sFlow, …).",
 )  # fmt: skip
-"""``--inner``: unwrap frames."""
+"""The option ``--inner``, which turns on unwrapping of mirrored and tunnelled frames."""
 
 
 trailer_option = click.option(
@@ -166,7 +176,7 @@ trailer_option = click.option(
     "arista7150, ixia, ixia-counter, erspan3, or auto, which detects the format from the first thousand "
     "frames.",
 )  # fmt: skip
-"""``--trailer DEVICE``: take the times of frames from stamps in them."""
+"""The option ``--trailer DEVICE``, which reads the times of frames from time stamps in the frames."""
 
 
 def _sampled(ctx: click.Context, param: click.Parameter, given: str) -> tuple[int, bool]:
@@ -182,17 +192,22 @@ sampled_option = click.option(
     help="Treat the frames as a sample: one in N at random (1:N), or every N-th (every:N). sFlow carries "
     "its own N.",
 )  # fmt: skip
-"""``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
+"""The option ``--sampled 1:N``, which treats the frames as a sample.
+
+The command receives ``sampled`` in the form that `Accumulator` expects.
+"""
 
 
 def print_unwrapped(reader: object) -> None:
-    """Print on stderr the frames that a reader has unwrapped or stamped, and the mirror's losses."""
+    """Print on stderr the numbers of unwrapped frames, of frames with time stamps, and of frames lost by a
+    mirror.
+    """
     if summary := getattr(reader, "summary", ""):
         echo(f"ecmproto: {summary}", err=True)
 
 
 def filter_option(help: str) -> Callable[[F], F]:
-    """Add ``-Y FILTER``; the command gets ``filter``, a `Filter`, or None."""
+    """Return the option ``-Y FILTER``; the command receives a `Filter` or None as ``filter``."""
     return click.option("-Y", "--filter", "filter", metavar="FILTER", callback=_filter, help=help)
 
 
@@ -205,7 +220,7 @@ def _filter(ctx: click.Context, param: click.Parameter, given: str | None) -> ob
 
 
 def write_option(help: str) -> Callable[[F], F]:
-    """Add ``-w FILE``."""
+    """Return the option ``-w FILE``."""
     return click.option("-w", "--write", "output", metavar="FILE", help=help)
 
 
@@ -213,7 +228,7 @@ force_option = click.option("--force", is_flag=True, help="Overwrite existing ou
 
 
 def with_ethertypes(function: F) -> F:
-    """Pass ``--ethertype`` of the program to the command as ``ethertypes``, an `EtherTypes`."""
+    """Return a command that receives the value of ``--ethertype`` as ``ethertypes``, an `EtherTypes`."""
 
     @functools.wraps(function)
     def command(**options: Any) -> Any:
@@ -247,7 +262,10 @@ rates_options = with_options(
         help="Link speed if the capture contains none, to convert pause quanta into time.",
     ),
 )  # fmt: skip
-"""``--interval`` and ``--speed``, as ``interval_ns`` and ``speed_bps`` of an `Accumulator`."""
+"""The options ``--interval`` and ``--speed``.
+
+The command receives ``interval_ns`` and ``speed_bps`` for an `Accumulator`.
+"""
 
 
 storm_options = with_options(
@@ -264,7 +282,9 @@ storm_options = with_options(
         help="End a storm after this time without a pause.",
     ),
 )  # fmt: skip
-"""``--lossless``, ``--storm-detect`` and ``--storm-restore``, as an `Accumulator` has them."""
+"""The options ``--lossless``, ``--storm-detect`` and ``--storm-restore``, with values for an
+`Accumulator`.
+"""
 
 
 def _ethertypes(given: tuple[str, ...]) -> object:
@@ -288,9 +308,10 @@ def _ethertypes(given: tuple[str, ...]) -> object:
 def keyed_option(
     *names: str, keys: Mapping[str, Collection[str]], metavar: str, help: str
 ) -> Callable[[F], F]:
-    """Add an option of KEY=VALUE pairs, with commas or several times; the command gets their values by key.
+    """Return an option with KEY=VALUE pairs, which are separated by commas or given in repeated options.
 
-    ``keys`` has the values of each key; none: any.
+    The command receives a mapping of keys to values. ``keys`` maps each key to its allowed values; an empty
+    collection allows any value.
     """
 
     def read(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -318,11 +339,11 @@ fields_option = keyed_option(
     "(default: lists only for fields such as vlan.id), and values=raw writes addresses and CPIDs as octets "
     "and numbers.",
 )  # fmt: skip
-"""``-E``, as in tshark; the command gets ``settings``."""
+"""The option ``-E``, as in tshark; the command receives ``settings``."""
 
 
 def columns_settings(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return ``repeated`` and ``addresses`` for writers of columns, from the settings of ``-E``."""
+    """Return the arguments ``repeated`` and ``addresses`` for column writers from the settings of ``-E``."""
     return {
         "repeated": {"f": "first", "a": "all"}.get(settings.get("occurrence", ""), "list"),
         "addresses": "octets" if settings.get("values") == "raw" else "text",
@@ -330,7 +351,10 @@ def columns_settings(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def timing_options(**defaults: str | None) -> Callable[[F], F]:
-    """Add ``--precise`` and ``--timing``; the command gets ``realtime``, and each key with its value."""
+    """Return a decorator that adds the options ``--precise`` and ``--timing`` to a command.
+
+    The command receives ``realtime`` and an argument for each key in ``defaults``.
+    """
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -357,7 +381,10 @@ _TIMING = {"pacing": ("rate", "even", "kernel"), "bypass": ("yes", "no")}
 
 
 def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any], name: str) -> F:
-    """Give ``function`` options whose values arrive as one ``kind``, as the argument ``name``."""
+    """Return ``function`` with options whose values are passed as one argument.
+
+    The argument ``name`` is an object of the class ``kind``.
+    """
 
     @functools.wraps(function)
     def wrapped(**given: Any) -> Any:
@@ -371,12 +398,12 @@ def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any]
 
 
 def split_values(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of an option that may be given several times, each with commas."""
+    """Return the comma-separated words of an option that can be repeated."""
     return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
 
 
 def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """Return the names and values of an option that may be given several times, as NAME=VALUE."""
+    """Return a mapping of names to values for an option NAME=VALUE that can be repeated."""
     assigned = {}
     for each in given:
         name, equals, text = each.partition("=")
@@ -394,7 +421,7 @@ _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """The workers of a command: processes of this machine, or a cluster; `execution_options`."""
+    """The values of `execution_options`: local processes or a cluster."""
 
     jobs: int | None
     scheduler: str | None
@@ -409,9 +436,10 @@ class Execution:
             raise click.UsageError("--tls-… needs --scheduler tls://HOST:PORT")
 
     def executor(self, tasks: int, notify: Callable[[str], None], *, apart: bool = False) -> Executor:
-        """Return the executor for a number of tasks; ``notify`` is called with messages about workers.
+        """Return an executor for a number of tasks.
 
-        A single process is this one, unless it is to be ``apart``, so that its crash spares this one.
+        ``notify`` is called with messages about workers. If there is only one process, the tasks run in this
+        process. With ``apart``, the tasks run in a child process, so a crash does not end this process.
         """
         # the workers are processes of this one, unreachable for others
         local = _LOCAL.fullmatch(self.scheduler or "")
@@ -441,7 +469,10 @@ jobs_option = click.option(
 
 
 def execution_options(function: F) -> F:
-    """Add ``--jobs``, ``--scheduler`` and ``--tls-…``; the command gets ``execution``, an `Execution`."""
+    """Return ``function`` with the options ``--jobs``, ``--scheduler`` and ``--tls-…``.
+
+    The command receives ``execution``, an `Execution`.
+    """
     options = [
         jobs_option,
         click.option(
@@ -465,4 +496,4 @@ def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shar
 shard_option = click.option(
     "--shard", metavar="I/N", callback=_shard, help="Process only part I of N, such as 3/40."
 )
-"""``--shard I/N``; the command gets ``shard``, a `Shard`."""
+"""The option ``--shard I/N``; the command receives ``shard``, a `Shard`."""
