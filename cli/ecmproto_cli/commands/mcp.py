@@ -1,4 +1,4 @@
-"""``ecmproto mcp``: a server for assistants on stdin and stdout."""
+"""``ecmproto mcp``: a Model Context Protocol server on stdin and stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ecmproto replay``: a capture through a software switch port, and stations that react to it."""
+"""``ecmproto replay``: replay a capture through a software switch port, optionally with reacting stations."""
 
 from __future__ import annotations
 
@@ -192,7 +192,10 @@ def command(
 
 
 def _mechanism(cp: str | None, rp: str | None) -> str:
-    """Return the mechanism to replay."""
+    """Return the name of the mechanism for ``--cp`` and ``--rp``.
+
+    Raises UsageError for missing or incompatible mechanisms.
+    """
     if cp is None:
         raise click.UsageError("expected a mechanism: --cp or --compare")
     if cp == "none" and rp is not None:
@@ -204,21 +207,21 @@ def _mechanism(cp: str | None, rp: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A mechanism to replay, with parameters of its own: ``qcn``, or ``qcn:w=4:rp.gd=0.01``."""
+    """A mechanism with its own parameters, such as ``qcn`` or ``qcn:w=4:rp.gd=0.01``."""
 
     name: str
     assignments: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """The variant as text, in the form that `variants_of` parses."""
+        """The variant in the format that `variants_of` parses."""
         return ":".join((self.name, *self.assignments))
 
 
 def variants_of(text: str) -> list[Variant]:
-    """Parse the value of ``--compare``: mechanisms, commas between them, each with its own parameters.
+    """Parse the value of ``--compare``: mechanisms with parameters, separated by commas.
 
-    A part that begins with a digit goes on with the value before it: ``pfc:priorities=3,5-7``.
+    A part that begins with a digit continues the previous value, as in ``pfc:priorities=3,5-7``.
     """
     parts: list[str] = []
     for part in text.split(","):
@@ -232,13 +235,13 @@ def variants_of(text: str) -> list[Variant]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """The options of the command, read."""
+    """The parsed options of the command."""
 
     paths: tuple[str, ...]
     filter: Filter | None
     variants: list[Variant]
     compares: bool
-    """Whether several are compared: then series name the variant of each row."""
+    """Whether several variants are compared, so that each row of a series names its variant."""
     assignments: tuple[str, ...]
     port: PortConfig
     loop: LoopConfig | None
@@ -247,9 +250,9 @@ class ReplayRequest:
     seed: int
     ethertypes: EtherTypes
     outer: bool
-    """Whether frames in mirrors and tunnels are unwrapped."""
+    """Whether mirrored and tunnelled frames are replayed without unwrapping."""
     trailer: str | None
-    """The device whose time stamps frames have."""
+    """The device that added time stamps to the frames, or None."""
     output: str | None
     reports: tuple[str, ...]
     samples: str | None
@@ -259,14 +262,14 @@ class ReplayRequest:
 
     @property
     def path(self) -> str:
-        """The captures' names, for titles."""
+        """The names of the captures, for titles."""
         from ecmproto.frames.capture.names import names_shown
 
         return names_shown(self.paths)
 
 
 def replay_all(request: ReplayRequest) -> None:
-    """Replay the capture through each mechanism and show the results."""
+    """Replay the captures through each mechanism and print the results."""
     from ecmproto.control.replay.series import check_series_path, write_flows
 
     if "-" in request.paths and len(request.variants) > 1:
@@ -297,7 +300,7 @@ def replay_all(request: ReplayRequest) -> None:
 
 
 def _check_reports(paths: tuple[str, ...]) -> None:
-    """Check before the work that reports can be written."""
+    """Raise an error for report names with unsupported suffixes."""
     if paths:
         from ecmproto.tools.report.html import report_form
 
@@ -306,7 +309,7 @@ def _check_reports(paths: tuple[str, ...]) -> None:
 
 
 def _check_that_all_differ(variants: list[Variant], plans: list[Plan]) -> None:
-    """Raise UsageError for two replays that would be the same, octet for octet."""
+    """Raise UsageError if two variants have the same mechanism and the same parameters."""
     settled: dict[str, Variant] = {}
     for variant, plan in zip(variants, plans, strict=True):
         machine = plan.machine
@@ -345,7 +348,10 @@ def _plan(request: ReplayRequest, variant: Variant) -> Plan:
 
 
 def _own(request: ReplayRequest, name: str) -> Iterator[str]:
-    """Yield the assignments for a mechanism: with several, ``name:parameter=value`` applies to one."""
+    """Yield the assignments for a mechanism.
+
+    An assignment ``name:parameter=value`` applies only to the mechanism ``name``.
+    """
     names = list(dict.fromkeys(variant.name for variant in request.variants))
     for assignment in request.assignments:
         target, colon, rest = assignment.partition(":")

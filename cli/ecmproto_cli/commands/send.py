@@ -1,4 +1,4 @@
-"""``ecmproto send``: frames from a capture, a line or a specification out of an interface."""
+"""``ecmproto send``: send frames from a capture, a command line or a specification out of an interface."""
 
 from __future__ import annotations
 
@@ -219,7 +219,9 @@ def command(
 
 
 def _check_expecting(arguments: tuple[str, ...], spec: str | None, others: dict[str, Any]) -> None:
-    """Refuse an output without expectations, and options for the departure of frames."""
+    """Raise UsageError if --receive is used without expectations, or with options that set the times of
+    frames.
+    """
     if not is_sequence(arguments) and not (spec is not None and spec.endswith(".toml")):
         known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
         raise click.UsageError(f"--receive needs {known}")
@@ -243,7 +245,11 @@ def _judged(
     telling: Telling,
     ethertypes: EtherTypes,
 ) -> int:
-    """Send a sequence, or read its captured results, and report whether they are the expected ones."""
+    """Send a sequence, or read captures of a sequence, and print whether the received frames are the expected
+    frames.
+
+    Returns the exit code.
+    """
     from ecmproto.frames.capture.linux.schedule import schedule_of
     from ecmproto.tools.testing.verdicts import judge_captures, judge_interfaces
     from ecmproto_cli.verdicts import check_sides, described_test, no_frame_judged, tell
@@ -279,7 +285,7 @@ def _judged(
 
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:
-    """Return a function that reads the captures anew at each call."""
+    """Return a function that reads the captures again on each call."""
     from ecmproto.frames.capture import open_captures
 
     def source() -> Iterator[Batch]:
@@ -300,7 +306,7 @@ def _crafted(
     seed: int | None,
     ethertypes: EtherTypes,
 ) -> Callable[[], Iterable[Batch]]:
-    """Return a function that builds the same frames anew at each call."""
+    """Return a function that builds the same frames again on each call."""
     from ecmproto.tools.craft.recipe import chunks
     from ecmproto.tools.craft.spec import Reading
 
@@ -327,7 +333,7 @@ def _crafted(
 def _recipes(
     arguments: tuple[str, ...], spec: str | None, line: dict[str, Any], reading: Reading, files: ExitStack
 ) -> Iterator[Recipe | Chunk]:
-    """Return the frames that a sequence, a line of layers or a specification file describes."""
+    """Return the frames of a sequence, of LAYER FIELD=VALUE ..., or of a specification file."""
     if is_sequence(arguments):
         steps = sequence_steps(arguments, line, ethertypes=reading.ethertypes)
         return from_steps((step for step in steps if not step.reverse), arguments[0], reading)
@@ -342,7 +348,7 @@ def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """The timing of frames, and whether they will be many."""
+    """Settings for the departure times of frames."""
 
     even: bool = False
     spin_ns: int
@@ -351,7 +357,7 @@ class Keeping:
     def transmission(
         self, sender: FrameSender, schedule: Schedule, check: Callable[[], None]
     ) -> Transmission:
-        """Return the transmission that sends by a schedule."""
+        """Return a transmission that sends frames by ``schedule``."""
         from ecmproto.frames.capture.linux.transmission import Transmission
 
         work.at(lambda: "send")
@@ -368,7 +374,7 @@ def _send(
     schedule: Schedule,
     keeping: Keeping,
 ) -> tuple[SendReport, BaseException | None]:
-    """Send the frames; return the report, and the interrupt or error that ended it early."""
+    """Send the frames, and return the report and the error that ended the sending, or None."""
     transmission = keeping.transmission(sender, schedule, check)
     try:
         transmission.run(batches)
@@ -378,7 +384,10 @@ def _send(
 
 
 def _speed_of(interface: str) -> int:
-    """Return the speed of an interface's link."""
+    """Return the link speed of an interface in bit/s.
+
+    Raises ParameterError if the interface reports no speed.
+    """
     from ecmproto.frames.capture.linux.interface import interface_facts, speed_bps
 
     found = speed_bps(interface_facts(interface).name)
@@ -389,7 +398,7 @@ def _speed_of(interface: str) -> int:
 
 
 def _say(report: SendReport, sendable: Sendable, form: str) -> None:
-    """Print the report, and warn on stderr of frames that were not sent as they are in the capture."""
+    """Print the report, and warn of frames that were not sent or were sent truncated."""
     if sendable.foreign:
         warn(f"{counted(sendable.foreign, 'frame')} of other link types than Ethernet not sent")
     if sendable.cut:

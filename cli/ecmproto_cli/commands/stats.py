@@ -103,7 +103,10 @@ def command(
 
 
 def _writers(names: tuple[str, ...]) -> list[Callable[[Statistics, str], bytes]]:
-    """Return the writer of each report; a report that cannot be written is refused before any work."""
+    """Return a writer for each report.
+
+    Raises an error for a report name with an unsupported suffix.
+    """
     if not names:
         return []
     from ecmproto.tools.report.capture_page import statistics_form

@@ -1,4 +1,4 @@
-"""``ecmproto units``: pauses, headroom, products of rate and delay, and feedback, computed."""
+"""``ecmproto units``: calculations for pauses, headroom, bandwidth-delay products, frames and feedback."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command() -> None:
 
 
 def _options(function: F) -> F:
-    """Add ``-T`` and ``--color``."""
+    """Return ``function`` with the options ``-T`` and ``--color``."""
     form = click.option(
         "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the result."
     )
@@ -357,7 +357,10 @@ def _checked_length(octets: int) -> int:
 
 
 def _ratio(text: str, name: str, limit: int) -> Fraction:
-    """Return a number such as 0.5 or 1/128, more than 0 and at most ``limit``."""
+    """Return a number above 0 and up to ``limit``, written as 0.5 or 1/128.
+
+    Raises ParameterError for other texts.
+    """
     number, slash, below = text.strip().partition("/")
     parts = [number, below] if slash else [number]
     if all(len(part) <= 12 and part.isascii() and part.replace(".", "", 1).isdigit() for part in parts):

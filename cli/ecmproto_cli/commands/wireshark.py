@@ -1,4 +1,4 @@
-"""``ecmproto wireshark``: the dissector for Wireshark, printed, installed and removed."""
+"""``ecmproto wireshark``: print, install or remove the Wireshark dissector."""
 
 from __future__ import annotations
 

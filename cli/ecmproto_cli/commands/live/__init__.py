@@ -1,7 +1,7 @@
-"""``ecmproto live``: devices between real interfaces, and what they share.
+"""``ecmproto live``: software devices between real interfaces.
 
-Each subcommand is imported when it is called; the options of devices, their run, reports and summary are
-here.
+Each subcommand is imported when it is called. This module has the common options, the run loop, the reports
+and the summary of devices.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PRIORITY = "ecmproto.vlan_priority"
 
 _NAMES = 13
 _INTEGRAL = "_seconds"
-"""The suffix of gauges that are useful only as differences."""
+"""Suffix of gauges that are useful only as differences."""
 _NOT_THE_MECHANISM = "these figures reflect this machine, not the mechanism"
 _LINK_FIELDS = (
     ("received", "received_frames"),
@@ -75,10 +75,10 @@ _LINK_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The options with which any device runs."""
+    """The values of the options that all devices have."""
 
     form: str
-    """text or ndjson."""
+    """Format of reports: ``text`` or ``ndjson``."""
     stats_interval: int | None
     time: int | None
     prometheus: str | None
@@ -92,7 +92,10 @@ class Running:
 
 
 def _checked_cpu(text: str | None) -> int | None:
-    """Return a processor; refuse one that is missing, or that this process may not use."""
+    """Return the processor number in ``text``, or None if ``text`` is None.
+
+    Raises UsageError for a processor that does not exist, or that this process may not use.
+    """
     if text is None:
         return None
     allowed = os.sched_getaffinity(0)
@@ -127,11 +130,13 @@ running_options = with_options(
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]"),
     with_ethertypes,
 )  # fmt: skip
-"""``--set``, ``-T``, ``--duration`` and the others that each device has; for `running_of`."""
+"""The options that all devices have, such as ``--set``, ``-T`` and ``--duration``; see `running_of`."""
 
 
 def running_of(options: dict[str, Any]) -> Running:
-    """Remove the values of `running_options`, but for ``assignments``, from ``options`` and return them."""
+    """Remove the values of `running_options` from ``options``, except ``assignments``, and return the
+    values.
+    """
     given = {name: options.pop(name) for name in Running.__dataclass_fields__}
     return Running(**given | {"cpu": _checked_cpu(given["cpu"])})
 
@@ -158,7 +163,10 @@ vlan_options = with_options(
         expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan adds.",
     ),
 )  # fmt: skip
-"""``--vlan`` and ``--prio``; the command gets ``vlan``, the control information of a C-TAG, or None."""
+"""The options ``--vlan`` and ``--prio``.
+
+The command receives ``vlan``, the tag control information of a C-TAG, or None.
+"""
 
 
 _SLOW_NS = 2 * NS_PER_S
@@ -166,19 +174,19 @@ _SLOW_NS = 2 * NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """The name of a kind of live device, and the title of its output."""
+    """The name of a type of live device, and the title of its output."""
 
     name: str
     title: str
 
 
 def chosen_seed(running: Running) -> int:
-    """Return the seed that was given, or draw one."""
+    """Return the seed from ``--seed``, or a random seed."""
     return secrets.randbelow(2**32) if running.seed is None else running.seed
 
 
 def live(describe: Callable[..., DeviceSpec], options: dict[str, Any]) -> int:
-    """Run the device that ``describe`` returns for a command's options; return the exit code."""
+    """Run the device that ``describe`` returns for the options of a command, and return the exit code."""
     from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
     from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
     from ecmproto.control.live.prometheus import Scraped, served
@@ -227,7 +235,7 @@ def live(describe: Callable[..., DeviceSpec], options: dict[str, Any]) -> int:
 
 
 def made(spec: DeviceSpec, links: Sequence[LiveInterface], start_ns: int) -> Device:
-    """Return the device that ``spec`` describes, whose code and interfaces' code is compiled."""
+    """Return the device for ``spec``, with all code compiled."""
 
     def send(interface: int, octets: Any, offset: Any, length: Any) -> None:
         links[interface].send(octets, offset, length)
@@ -238,7 +246,10 @@ def made(spec: DeviceSpec, links: Sequence[LiveInterface], start_ns: int) -> Dev
 
 
 def precompiled(specs: Iterable[DeviceSpec]) -> None:
-    """Have everything compiled before frames come, once for devices that run the same code."""
+    """Compile the code of devices before the first frame arrives.
+
+    Code that several devices share is compiled once.
+    """
     start_ns = time.monotonic_ns()
     for spec in {spec.code: spec for spec in specs}.values():
         spec.precompile()
@@ -249,7 +260,7 @@ def precompiled(specs: Iterable[DeviceSpec]) -> None:
 
 @contextmanager
 def opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
-    """Open interfaces for as long as the context lasts."""
+    """Open interfaces for the duration of the context."""
     from ecmproto.control.live.device import LiveInterface
 
     with ExitStack() as stack:
@@ -261,7 +272,7 @@ def opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
 
 
 def _is_writable(stream: TextIO) -> bool:
-    """Return whether a report can be written at once: a device must not wait for a full pipe."""
+    """Return whether a report can be written to ``stream`` without waiting."""
     try:
         _, writable, _ = select.select([], [stream], [], 0)
     except (OSError, ValueError):  # no file of the system's: it never waits
@@ -270,13 +281,14 @@ def _is_writable(stream: TextIO) -> bool:
 
 
 _printing = threading.Lock()
-"""Devices that are threads of one process print whole lines."""
+"""Lock that lets only one device thread print at a time."""
 
 
 class Reporter:
-    """The reports of a device, printed at intervals and at its end.
+    """Prints the reports of a device at intervals and at the end.
 
-    ``name`` is the device's where several share a process; each is a thread then (`count_thread`).
+    ``name`` is the name of a device that shares the process with other devices. Such a device runs in a
+    thread and calls `count_thread`.
     """
 
     def __init__(
@@ -307,16 +319,21 @@ class Reporter:
             self.every_ns = NS_PER_S if running.form == "ndjson" else 0
 
     def look(self, *, last: bool = False) -> tuple[Snapshot, dict[str, Any]]:
-        """Return the device's state and its interfaces'; ``last``: it runs no more."""
+        """Return a snapshot of the device and the counts of its interfaces.
+
+        ``last`` means that the device has stopped.
+        """
         snapshot = self._device.snapshot(time.monotonic_ns())
         return snapshot, {link.name: link.counts(last=last) for link in self._links}
 
     def count_thread(self, waiting: ProcessorWait) -> None:
-        """Count this thread's processor time and waits from now on, and no other's."""
+        """Set the source for the processor time and the waiting time of this thread."""
         self._waiting = waiting
 
     def scrape(self) -> tuple[Snapshot, dict[str, Any]]:
-        """Return the same, with its processor time and its wait for a processor among the counters."""
+        """Return a snapshot with processor time and waiting time among the counters, and the interface
+        counts.
+        """
         snapshot, links = self.look()
         return dataclasses.replace(snapshot, counters={**snapshot.counters, **self._times()}), links
 
@@ -333,14 +350,14 @@ class Reporter:
         return time.process_time_ns() - self._start_processor_ns
 
     def rehearse(self) -> None:
-        """Make each report once without printing it, so that all its code is loaded."""
+        """Create each report once without printing it, so that the code of reports is loaded."""
         snapshot, links = self.look()
         live_line(1, 1, snapshot, None)
         live_table(self._role.title, 1, snapshot, links)
         self._text("summary", self._start_ns, snapshot, links)
 
     def report(self, now_ns: int) -> None:
-        """Print a report at ``now_ns``, unless stdout would block."""
+        """Print a report for the time ``now_ns``, unless stdout would block."""
         snapshot, links = self.look()
         self._warn(snapshot)
         with _printing:
@@ -356,14 +373,16 @@ class Reporter:
         self._before = now_ns, snapshot
 
     def summary(self) -> None:
-        """Print the summary of the whole run."""
+        """Print a summary of the whole run."""
         starved, told = self.closing()
         if starved:
             echo(starved + "\n")
         echo(told)
 
     def closing(self) -> tuple[str, str]:
-        """Return the first lines of a summary, "" for none, and the summary of the whole run."""
+        """Return a warning about missing processor time, or an empty string, and the summary of the whole
+        run.
+        """
         now_ns = time.monotonic_ns()
         snapshot, links = self.look(last=True)
         self._warn(snapshot)
@@ -376,7 +395,7 @@ class Reporter:
         return self._starved(elapsed_ns), live_table(title, elapsed_ns, snapshot, links)
 
     def warn(self, now_ns: int) -> None:
-        """Print the device's warnings that were not printed yet."""
+        """Print the new warnings of the device."""
         self._warn(self._device.snapshot(now_ns))
 
     def _warn(self, snapshot: Snapshot) -> None:
@@ -386,7 +405,7 @@ class Reporter:
         self._warned += tuple(each for each in snapshot.warnings if each not in self._warned)
 
     def _starved(self, elapsed_ns: int) -> str:
-        """Return a warning if the device was kept from the processor for long, else ""."""
+        """Return a warning if the device lacked processor time, else an empty string."""
         from ecmproto.control.live.device import is_starved
 
         waited_ns, stolen_ns = self._waiting.ns(), self._waiting.stolen_ns()
@@ -401,7 +420,7 @@ class Reporter:
         return f"{told}: {_NOT_THE_MECHANISM}{advice}."
 
     def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
-        """Return the report as a line of JSON."""
+        """Return a report as a line of JSON."""
         document = {
             "schema": "ecmproto/live/1",
             "role": self._role.name,
@@ -417,7 +436,7 @@ class Reporter:
 
 
 def processor_wait_text(waited_ns: int, elapsed_ns: int) -> str:
-    """Return for how long something was ready to run and did not, as ``kept from …``."""
+    """Return a text for the time without a processor, in the form ``kept from the processor for …``."""
     return f"kept from the processor for {format_time(waited_ns)} of {format_time(elapsed_ns)}"
 
 
@@ -448,7 +467,7 @@ def _links(links: Mapping[str, InterfaceCounts]) -> str:
 
 
 def live_line(elapsed_ns: int, span_ns: int, snapshot: Snapshot, before: Snapshot | None) -> str:
-    """Return one line about the last ``span_ns``, at whose beginning there was ``before``."""
+    """Return a line about the last ``span_ns``; ``before`` is the snapshot at the start of this interval."""
     parts = [format_time(elapsed_ns).rjust(8)]
     counters = snapshot.counters
     for name, value in counters.items():

@@ -1,4 +1,4 @@
-"""``ecmproto live edge``: the edge of a domain in the wire beside a receiver."""
+"""``ecmproto live edge``: the edge of a congestion domain between the network and a receiving host."""
 
 from __future__ import annotations
 

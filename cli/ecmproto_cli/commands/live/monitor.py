@@ -1,4 +1,6 @@
-"""``ecmproto live monitor``: a running table of an interface's traffic, and rotated captures of it."""
+"""``ecmproto live monitor``: a continuously updated table of an interface's traffic, and rotating
+captures.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ SCHEMA = "ecmproto/monitor/1"
 _NAMES = 13
 _ROWS_SHOWN = 12
 _TOLD = ("message", "flow control")
-"""The groups of kinds in a line."""
+"""Groups of frame types whose rates are printed in a report line."""
 _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 
 

@@ -1,4 +1,4 @@
-"""``ecmproto live net``: several live devices as parts of one process."""
+"""``ecmproto live net``: several live devices in one process."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(path: str | None, example: bool, assignments: tuple[str, ...], **opt
 
 
 class _Net:
-    """The devices of a file, running."""
+    """The devices that a TOML file describes."""
 
     def __init__(self, devices: list[NetDevice], running: Running) -> None:
         self._devices = devices
@@ -79,7 +79,7 @@ class _Net:
         self._closings: dict[str, tuple[str, str]] = {}
 
     def run(self) -> int:
-        """Run them until they are stopped; return the exit code."""
+        """Run the devices until they are stopped, and return the exit code."""
         from ecmproto.control.live.device import Stop
         from ecmproto.control.live.net import run_together
         from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
@@ -120,7 +120,10 @@ class _Net:
 
     @contextmanager
     def _opened(self) -> Iterator[dict[str, list[LiveInterface]]]:
-        """Open the interfaces of all devices; InterfaceError with the path of the device."""
+        """Open the interfaces of all devices for the duration of the context.
+
+        Raises InterfaceError with the location of the device in the file.
+        """
         with ExitStack() as stack:
             links = {}
             for device in self._devices:
@@ -138,7 +141,7 @@ class _Net:
             yield links
 
     def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> DevicePart:
-        """Return the device as a thread runs it."""
+        """Return the part that runs a device in a thread."""
         from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
         from ecmproto.control.live.net import DevicePart
         from ecmproto.control.mechanisms.limiter import NEVER_NS
@@ -168,7 +171,7 @@ class _Net:
         return DevicePart(work, Stop(), named.cpu)
 
     def _tell_failure(self, name: str, error: BaseException) -> None:
-        """Name a device that failed; the others go on."""
+        """Print a warning that names a failed device."""
         said = f"{type(error).__name__}: {error}"
         warn(f"the device {name} failed; the others continue: {said}")
         if self._running.form == "ndjson":
@@ -176,7 +179,9 @@ class _Net:
             echo(json.dumps({**document, "time_ns": time.time_ns()}))
 
     def _tell_summary(self) -> None:
-        """Print the summaries of all devices, first those that were kept from the processor."""
+        """Print the summaries of all devices, preceded by the names of failed devices and of devices short of
+        processor time.
+        """
         first = [starved for starved, _ in self._closings.values() if starved]
         first += [f"{each.name} failed." for each in self._devices if each.name not in self._closings]
         told = [self._closings[each.name][1] for each in self._devices if each.name in self._closings]

@@ -1,4 +1,4 @@
-"""``ecmproto live rp``: a reaction point in the wire beside a sender."""
+"""``ecmproto live rp``: a reaction point between a sending host and the network."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestbedRequest:
-    """The options of the command, read."""
+    """The parsed options of the command."""
 
     names: list[str]
     topology: Topology
@@ -134,7 +134,7 @@ class TestbedRequest:
 
 
 def run_all(request: TestbedRequest) -> None:
-    """Run each mechanism and show its results."""
+    """Run each mechanism and print the results."""
     from ecmproto.control.live.testbed.namespaces import check_rights, left_behind, remove
     from ecmproto.control.live.testbed.run import check_programs
 
@@ -180,14 +180,14 @@ def _folder(request: TestbedRequest) -> Iterator[Path]:
 
 
 class _Ending:
-    """SIGINT and SIGTERM, held until the run is at a place where everything can be taken down."""
+    """Context that defers SIGINT and SIGTERM until the next `check`."""
 
     def __init__(self) -> None:
         self._came = False
         self._before: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if one came."""
+        """Raise KeyboardInterrupt if a signal was received."""
         if self._came:
             raise KeyboardInterrupt
 
@@ -206,7 +206,7 @@ class _Ending:
 
 
 def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
-    """Return the mechanism's parameters: the defaults for the rate, then those that were given."""
+    """Return the mechanism's parameters: defaults for the link rate, followed by the user's assignments."""
     from ecmproto.control.mechanisms.registry import find_mechanism
 
     own = []
@@ -226,7 +226,7 @@ def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
 
 
 def _precompile(request: TestbedRequest, name: str, assignments: tuple[str, ...]) -> None:
-    """Compile the kernels once here, which every device would compile for itself otherwise."""
+    """Compile the kernels once in this process, so that the devices need not compile them."""
     from ecmproto.control.engine.port import machine_on_port
     from ecmproto.control.live.edge import precompile_edge
     from ecmproto.control.live.port import buffer_of, precompile_port
@@ -281,7 +281,7 @@ def _document(request: TestbedRequest, outcomes: list[RunOutcome]) -> dict[str, 
 
 
 def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
-    """Return a table that compares the results of the runs."""
+    """Return a table that compares the results of the mechanisms."""
     topology = request.topology
     offered = ", ".join(
         sender.protocol if sender.protocol == "tcp" else format_rate(sender.rate_bps)
@@ -318,7 +318,7 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
 
 
 def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
-    """Return the warning that heads the table if devices were kept from the processor, else nothing."""
+    """Return the lines of a warning if devices were kept from the processor, else an empty list."""
     kept = [
         f"{each.mechanism} for {format_time(each.starved_ns)} of {format_time(duration_s * NS_PER_S)}"
         for each in outcomes
