@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from ecmproto.errors import EcmprotoError
 from ecmproto.frames.capture import Batch, open_captures
 from ecmproto.frames.capture.linux.schedule import schedule_of
 from ecmproto.frames.capture.linux.sender import FrameSender
@@ -156,8 +155,6 @@ class _Returning:
         if not wait:
             self._ended.set()
         self._thread.join()
-        if isinstance(self._error, EcmprotoError):
-            raise self._error
         if self._error is not None:
             raise self._error
 
