@@ -9,9 +9,9 @@ from typing import NamedTuple
 class FlowKey(NamedTuple):
     """Header fields that, besides the source address, identify the flows of one station.
 
-    With ``cn_tag``, the priority and Flow ID identify the flow of a frame with a CN-TAG, whatever its
-    addresses. With ``conversation``, the `Conversation` identifies the flow of an IP packet, whatever its
-    tags.
+    With ``cn_tag``, the priority and Flow ID identify the flow of a frame with a CN-TAG, and the
+    addresses are ignored. With ``conversation``, the `Conversation` identifies the flow of an IP packet, and
+    the tags are ignored.
     """
 
     vlan: bool = True

@@ -67,11 +67,11 @@ class Frame:
     fcs: bytes = b""
     """Frame check sequence (``eth.fcs``), empty if the capture has none."""
     starts: tuple[int, ...] = dataclasses.field(default=(), compare=False, init=False)
-    """Offset of each decoded layer, then the end of the last layer. Empty in a frame that was not decoded."""
+    """Offset of each decoded layer, then the end of the last layer. Other frames have no offsets."""
     cut: int = dataclasses.field(default=0, compare=False)
     """Number of octets that the capture's snap length removed from the end of the frame."""
     error: DecodeError | None = dataclasses.field(default=None, compare=False)
-    """Error of a malformed frame. Set only by lax decoding."""
+    """Error of a malformed frame. Only lax decoding sets the error."""
     ethertypes: EtherTypes = dataclasses.field(default=DEFAULT, compare=False)
     """EtherType map that was used to decode the frame."""
 

@@ -1,20 +1,24 @@
-"""The base of the wire formats: each is one class whose fields carry construct schemas.
+"""Base of the wire formats. Each format is one class, which declares all fields.
 
-A format is a class under ``@layer(...)``; each field is declared with a function of
-`ecmproto.wire.formats.schema`, with its width, meaning and source::
+A format is a class with the decorator ``@layer(...)``. Functions of `ecmproto.wire.formats.schema` declare
+the width, meaning and source of each field::
 
     @layer("cntag", title="Congestion notification tag", source="802.1Q clause 33")
     class CNTag(Layer):
         flow_id: int = uint(16, default=0, doc="…", source="…")
 
-This declaration is the source of the frozen typed value (the class itself), the field table, its construct
-schema (``CNTag.schema``, a real ``construct.Struct`` that parses and builds), the bit diagrams, the
-documentation, the Hypothesis strategies and the fast one-frame codec: Python functions generated from the
-field table. construct itself parses some 20–50 thousand headers a second; these functions read and write the
-same fields a few times faster, and a test compares each of them with its construct schema, both ways.
+The following are derived from this declaration:
 
-Schema, functions and constructor are made at their first use: a process has all formats, and mostly uses few
-of them.
+- the type of the frozen values (the class itself)
+- the field table, the bit diagrams and the documentation
+- the construct schema (``CNTag.schema``, a ``construct.Struct`` that parses and builds)
+- the Hypothesis strategies
+- the codec for single frames: Python functions, generated from the field table
+
+construct parses about 20–50 thousand headers per second. The generated functions read and write the same
+fields a few times faster. A test compares each function with the construct schema, in both directions.
+
+Schema, functions and constructor are created at the first use, because most processes use few formats.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ SIGNALS = {
     AVAILABLE: "available bandwidth", SHARE: "available share of capacity", DELAY: "per-hop delay",
     DEPTH: "queue depth",
 }  # fmt: skip
-"""Names of the signals. The first two are the minimum on the path, the others the maximum."""
+"""Names of the signals. A tag contains the path's minimum for the first two, and otherwise the maximum."""
 
 
 def signal_text(signal: int) -> str:

@@ -47,7 +47,7 @@ class EtherTypes:
     tag: int = 0x88B6
     """EtherType of the CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
     csig: int = OFF
-    """EtherType of CSIG's compact tag (draft-ravi-ippm-csig). None is assigned; some switches use 0x9900."""
+    """EtherType of CSIG's compact tag (draft-ravi-ippm-csig). Some switches use 0x9900."""
     key_frame: int = OFF
     """EtherType of the Arista 7150's key frames. The switch sends key frames with 0x88B5 by default."""
 

@@ -21,7 +21,7 @@ CHECKSUM, ROUTING, KEY, SEQUENCE = 8, 4, 2, 1
 
 @layer("gresum", title="GRE checksum", source=_SOURCE)
 class GREChecksum(Part):
-    """The checksum of a GRE packet."""
+    """Checksum of a GRE packet."""
 
     checksum: int = uint(
         16, default=0, base="hex", doc="checksum of header and payload", source=_SOURCE, name="gre.checksum"

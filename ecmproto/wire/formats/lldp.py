@@ -48,7 +48,7 @@ def tlv_length(default: int) -> int:
 
 
 def tlv_texts(layers: Sequence[Layer]) -> list[str]:
-    """Return the texts of a frame's LLDP TLVs for its summary line."""
+    """Return the texts of a frame's LLDP TLVs for the summary line."""
     parts = [value for value in layers if isinstance(value, LLDPPart)]
     tlvs = sum(isinstance(value, AnyTLV) and value.type != END for value in parts)
     return [*filter(None, (value.summary_text for value in parts)), counted(tlvs, "TLV")]

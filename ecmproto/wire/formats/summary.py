@@ -1,14 +1,14 @@
-"""A format's part of a frame's summary line: a template, and the clauses that it names.
+"""Part of a frame's summary line for one format: a template, and the clauses in the template.
 
-A template is text with values in braces, which `ecmproto.frames.dissect` puts together:
+A template is text with values in braces. `ecmproto.frames.dissect` replaces the braces by the values:
 
-``{id}``               a field of the format's own layer; ``{ip.src}``, one of the nearest layer of another
-``{sender}``           the frame's source address; ``{receiver}``, its destination
-``{cpid[48:64]}``      some of a field's bits, counted from its first
-``{#data}``            the number of octets of a field
-``{length-8}``         a difference; ``{64*q_off}``, a multiple
-``{proto:ip}``         a value in a style of `dissect`; ``{timestamp,unit:ticks}``, two values in one
-``{q_off:queue}``      a clause, one of the summary's own or a shared one, in which ``@`` is the value
+``{id}``               field of the format's layer; ``{ip.src}``: field of the nearest layer of another format
+``{sender}``           source address of the frame; ``{receiver}``: destination address
+``{cpid[48:64]}``      range of bits in a field, counted from the first bit
+``{#data}``            number of octets in a field
+``{length-8}``         difference; ``{64*q_off}``: multiple
+``{proto:ip}``         value in a style of `dissect`; ``{timestamp,unit:ticks}``: two values in one style
+``{q_off:queue}``      clause of the summary or shared clause, in which ``@`` is the value
 """
 
 from __future__ import annotations

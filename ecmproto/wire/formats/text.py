@@ -84,7 +84,7 @@ def text_of(field: Field, value: int | bytes) -> str:
 
 
 def meaning_of(field: Field, value: int | bytes) -> str:
-    """Return the name of a value or the unit of the field, to be shown after the value. May be empty."""
+    """Return the name of a value or the unit of the field for display, or empty text."""
     if not isinstance(value, int):
         return ""
     if field.meta.names:
