@@ -1,4 +1,4 @@
-"""``ecmproto doctor``: checks of this machine's requirements to send and receive frames."""
+"""``ecmproto doctor``: check whether this machine can send and receive frames."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str)
 
 
 def _position(check: Diagnosis, names: dict[str, None]) -> int:
-    """Return the place of a check's subject: the system, then interfaces in their order."""
+    """Return the sort key of a check: -1 for the system, or the index of the interface in ``names``."""
     return list(names).index(check.subject) if check.subject in names else -1
 
 

@@ -1,4 +1,4 @@
-"""``ecmproto edit``: captures with fields set, frames dropped, tags changed, times moved, checksums fixed."""
+"""``ecmproto edit``: edit the fields, tags, times and checksums of captured frames, or drop frames."""
 
 from __future__ import annotations
 
@@ -192,7 +192,10 @@ def command(
 
 
 def _clock(shift: str | None, scale: str | None) -> Clock | None:
-    """Return the change of times; ParameterError for an invalid shift or factor."""
+    """Return the change of times, or None if the times do not change.
+
+    Raises ParameterError for an invalid shift or factor.
+    """
     if shift is None and scale is None:
         return None
     from fractions import Fraction
@@ -223,7 +226,7 @@ def _clock(shift: str | None, scale: str | None) -> Clock | None:
 
 
 def _print_counts(report: Report, edit: Edit, written: str) -> bool:
-    """Print the counts of edited frames on stderr; return whether an option had no effect."""
+    """Print the counts of edited frames on stderr, and return whether an option had no effect."""
     if not report.read:
         echo(f"0 frames {written}", err=True)
         return False
@@ -278,7 +281,7 @@ def _sums(what: str, frames: Counter[str]) -> list[str]:
 
 
 def _stale(edit: Edit) -> set[str]:
-    """Return the fields set that determine the octets of a checksum that is not computed."""
+    """Return the assigned fields that determine the octets of a checksum that is not updated."""
     from ecmproto.tools.edit.checksums import EXTENTS
 
     return {

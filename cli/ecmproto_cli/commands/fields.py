@@ -1,4 +1,4 @@
-"""``ecmproto fields``: names that ``-e``, filters and ``--set`` take, layouts of formats, parameters."""
+"""``ecmproto fields``: the names of fields, the layouts of formats, and the parameters of mechanisms."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _draw(format: Any, form: str) -> None:
 
 
 def _parameters(mechanism: Any) -> str:
-    """Return the parameters of a mechanism's roles, for ``--set``."""
+    """Return a text that lists the parameters of a mechanism for ``--set``."""
     lines = [f"{paint(f'{mechanism.title}: parameters', 'title')}"]
     for role, part in mechanism.roles.items():
         defaults = part().as_text()
@@ -74,7 +74,7 @@ def _parameters(mechanism: Any) -> str:
 
 
 def _list(pattern: str, form: str) -> None:
-    """Print the fields that a pattern matches; without one, formats before them."""
+    """Print the fields that match a pattern; without a pattern, print all formats and all fields."""
     from ecmproto.frames.filter.literals import expression
     from ecmproto.wire.codec.reference import as_dict
     from ecmproto.wire.formats.registry import ALIASES, FORMATS, catalogue

@@ -1,4 +1,4 @@
-"""``ecmproto fleet``: many captures at once, by many processes or machines."""
+"""``ecmproto fleet``: process many captures in many processes or on many machines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def command() -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The captures, and the folder of their results."""
+    """The captures, and the folder for their results."""
 
     paths: tuple[str, ...]
     out: str
@@ -67,7 +67,10 @@ class Fleet:
 
 
 def fleet_options(function: F) -> F:
-    """Add ``PATHS``, ``-w`` and the other common options; the command gets ``fleet``, ``execution``."""
+    """Return ``function`` with the argument ``PATHS``, the option ``-w`` and other common options.
+
+    The command receives ``fleet``, a `Fleet`, and ``execution``, an `Execution`.
+    """
     options = (
         click.argument("paths", nargs=-1, required=True, metavar="PATHS..."),
         click.option("-w", "--write", "out", metavar="DIR", required=True, help="Folder of the results."),
@@ -288,7 +291,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "text", *, me
 
 
 _MANY = 1 << 20
-"""The maximum number of parts."""
+"""Maximum number of parts."""
 
 
 def _plan(plan: Plan) -> str:
@@ -304,7 +307,7 @@ def _plan(plan: Plan) -> str:
 
 
 def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
-    """Print the result of all captures; on stderr those not read to their end."""
+    """Print the combined result, and warn of captures that could not be read completely."""
     for outcome, problem in summary.troubles[:_ERRORS_SHOWN]:
         warn(f"{outcome}: {problem}")
     more = len(summary.troubles) - _ERRORS_SHOWN

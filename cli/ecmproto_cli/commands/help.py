@@ -1,4 +1,4 @@
-"""``ecmproto help``: an overview, and a search by words."""
+"""``ecmproto help``: an overview of the commands, and a search."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _SHOWN = 5
 _HINT = "ecmproto help WORD finds commands, options, fields, parameters and rules."
 _LONGEST = 150
-"""The maximum length of a text, in characters."""
+"""Maximum length of a description in characters."""
 
 
 def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
-    """Complete the name of a command."""
+    """Complete a command name."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(name, help=help) for name, help in COMMANDS.items() if name.startswith(begun)]
@@ -71,7 +71,7 @@ def command(terms: tuple[str, ...], every: bool) -> int:
 
 
 def _row(name: str, text: str, width: int) -> Iterator[str]:
-    """Yield a name and its description, with wrapped lines."""
+    """Yield the lines of a result: the name and the wrapped description."""
     lines = textwrap.wrap(
         text, prose_width() - width - 4, break_long_words=False, break_on_hyphens=False
     ) or [""]
@@ -84,7 +84,7 @@ def _row(name: str, text: str, width: int) -> Iterator[str]:
 
 
 def _show_command(terms: Sequence[str]) -> bool:
-    """Print the help of a command; return whether it exists."""
+    """Print the help of a command, and return whether the command exists."""
     ctx = command_context("ecmproto", cli)
     found: click.Command | None = cli
     for word in terms:
@@ -101,7 +101,10 @@ def _show_command(terms: Sequence[str]) -> bool:
 
 
 def _results(results: Sequence[Entry], terms: Sequence[str], *, every: bool) -> Iterator[str]:
-    """Yield the results by kind, the kind of the best first, each with the next command."""
+    """Yield the lines of the results, grouped by type.
+
+    The type of the best result comes first. Each group ends with a command that shows more.
+    """
     from ecmproto_cli.finding import KINDS
 
     first = {entry.kind: place for place, entry in reversed(list(enumerate(results)))}

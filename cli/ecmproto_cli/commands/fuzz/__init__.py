@@ -1,6 +1,7 @@
-"""``ecmproto fuzz``: malformed frames for decoders, and the common parts of its campaigns.
+"""``ecmproto fuzz``: malformed frames for decoders and devices.
 
-Each subcommand is imported when it is called; options, the end of a campaign and its report are here.
+Each subcommand is imported when it is called. This module has the common options, the end of a campaign and
+the reports.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _SHOWN_EVERY_S = 0.25
 
 
 def corpus_option(help: str) -> Callable[[F], F]:
-    """Add ``-r FILE``, any number of times."""
+    """Return the option ``-r FILE``, which can be repeated."""
     return click.option("-r", "--read", "paths", metavar="FILE", multiple=True, help=help)
 
 
@@ -62,9 +63,9 @@ campaign_options = with_options(
     ),
     click.option("--duration", type=TIME, help="Maximum duration.  [default: 60s without --runs]"),
 )  # fmt: skip
-"""``--seed`` and ``--duration``."""
+"""The options ``--seed`` and ``--duration``."""
 corpus_filter_option = filter_option("Mutate only frames of -r that this display filter selects.")
-"""``-Y FILTER``."""
+"""The option ``-Y FILTER``."""
 
 
 def check_single(
@@ -77,7 +78,10 @@ def check_single(
     action: str,
     single: str,
 ) -> None:
-    """Refuse options that contradict ``--as-is`` or ``--index``; the last two words are for its errors."""
+    """Raise UsageError for options that contradict ``--as-is`` or ``--index``.
+
+    ``action`` and ``single`` are parts of the error texts.
+    """
     if as_is and not paths:
         raise click.UsageError(f"--as-is {action} of -r: expected -r FILE")
     if as_is and (index is not None or seed is not None):
@@ -89,9 +93,9 @@ def check_single(
 
 
 def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
-    """Return the frames of captures that ``filter`` selects; the templates of ``craft`` without captures.
+    """Return the frames of captures that ``filter`` selects, or craft's template frames without captures.
 
-    UsageError for a filter without captures, or without a match.
+    Raises UsageError if there is a filter without captures, or if the filter selects no frame.
     """
     from ecmproto.frames.capture import open_captures
     from ecmproto.tools.fuzz.subjects import template_frames
@@ -123,11 +127,14 @@ def _selected(batch: Batch, filter: Filter, reader: CaptureReader) -> Iterator[b
 
 
 MAX_FRAMES = 200_000
-"""The maximum number of frames of a corpus, which is in memory."""
+"""Maximum number of frames in a corpus, which is kept in memory."""
 
 
 def seed_for(folder: Path, given: int | None) -> int:
-    """Return the seed of a campaign, and print it, and whether it continues the one in ``folder``."""
+    """Return and print the seed of a campaign.
+
+    The line also states whether the campaign in ``folder`` is continued.
+    """
     from ecmproto.tools.fuzz.findings import seed_of
 
     earlier = seed_of(folder)
@@ -139,43 +146,46 @@ def seed_for(folder: Path, given: int | None) -> int:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Session:
-    """One call of a campaign: its time limit, and its cases and findings so far."""
+    """A call of a campaign, with its time limit, its cases and its findings."""
 
     duration_s: float | None
     noun: str
-    """The unit of progress: cases, frames."""
+    """The unit of progress: ``cases`` or ``frames``."""
     held: HeldInterrupt
     start: float = dataclasses.field(default_factory=time.monotonic)
     cases: int = 0
-    """The cases tried in this call."""
+    """Number of cases that this call has tried."""
     findings: int = 0
     _first: int | None = None
     _shown: float = 0.0
 
     def going_on(self, progress: Progress) -> bool:
-        """Show the progress; return whether there is time left.  Raises a deferred interrupt."""
+        """Show the progress, and return whether time remains.
+
+        Raises a deferred interrupt.
+        """
         self.count(progress)
         self.held.check()
         self._show()
         return self.duration_s is None or self.seconds < self.duration_s
 
     def count(self, progress: Progress) -> None:
-        """Note the number of cases tried."""
+        """Update the number of tried cases."""
         self._first = progress.cases if self._first is None else self._first
         self.cases = progress.cases - self._first
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Elapsed time in seconds."""
         return time.monotonic() - self.start
 
     def left_s(self) -> float:
-        """The remaining time in seconds."""
+        """Return the remaining time in seconds."""
         return math.inf if self.duration_s is None else self.duration_s - self.seconds
 
     @property
     def rate(self) -> str:
-        """Cases a second."""
+        """The rate of cases per second as text."""
         return f"{self.cases / max(self.seconds, 1e-9):,.0f} {self.noun}/s"
 
     def _show(self) -> None:
@@ -186,7 +196,7 @@ class Session:
         echo_over(f"{told}, {counted(self.findings, 'finding')}")
 
     def cleared(self) -> None:
-        """Clear the line of progress."""
+        """Clear the progress line."""
         if sys.stderr.isatty():
             echo_over()
 
@@ -194,7 +204,7 @@ class Session:
 def run_session(
     session: Session, findings: Iterator[Finding], folder: Path, describe: Callable[[Finding], str]
 ) -> bool:
-    """Run a campaign, printing each finding; return whether it was interrupted."""
+    """Run a campaign, print each finding, and return whether the campaign was interrupted."""
     try:
         with session.held:
             for finding in findings:
@@ -210,14 +220,19 @@ def run_session(
 
 
 def timeout_of(timeout_ns: int) -> float:
-    """Return a timeout in seconds; ParameterError for none."""
+    """Return a timeout in seconds.
+
+    Raises ParameterError unless the timeout is positive.
+    """
     if timeout_ns <= 0:
         raise ParameterError(name="timeout", needed="more than 0", got=str(timeout_ns))
     return timeout_ns / NS_PER_S
 
 
 def duration_of(duration_ns: int | None, runs: int | None) -> float | None:
-    """Return the duration of a campaign in seconds, by default 60; None where only runs end it."""
+    """Return the duration of a campaign in seconds: 60 by default, or None if only ``runs`` limits the
+    campaign.
+    """
     if duration_ns is None:
         return None if runs is not None else 60
     return duration_ns / NS_PER_S
@@ -232,7 +247,7 @@ def report(
     *,
     interrupted: bool,
 ) -> int:
-    """Print the result of a campaign; return the exit code."""
+    """Print the result of a campaign, and return the exit code."""
     all_rows = [
         ("executions", f"{session.cases:,} {session.noun} in {session.seconds:.1f} s, {session.rate}"),
         *rows,
@@ -245,7 +260,7 @@ def report(
 
 
 def ended(findings: dict[str, Finding], line: Callable[[Finding], str], *, interrupted: bool) -> int:
-    """Print a campaign's findings and how to reproduce them; return the exit code."""
+    """Print the findings of a campaign and the commands that reproduce them, and return the exit code."""
     for finding in findings.values():
         echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
         echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))

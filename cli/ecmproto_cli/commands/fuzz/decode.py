@@ -1,4 +1,4 @@
-"""``ecmproto fuzz decode``: these decoders compared with one another."""
+"""``ecmproto fuzz decode``: compare the decoders of ecmproto with one another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 WHAT = ("frames", "captures", "filters", "specs", "messages")
 FRAMES = ("frames", "messages")
-"""Kinds of cases made from frames."""
+"""Types of cases that are made from frames."""
 
 
 @click.command()
@@ -112,7 +112,7 @@ def command(
 
 
 def _shares(given: tuple[str, ...]) -> dict[str, int]:
-    """Parse ``CHECK=N`` texts into the frequency of each check."""
+    """Return a mapping of checks to frequencies, parsed from texts ``CHECK=N``."""
     shares = {}
     for text in given:
         name, _, count = text.partition("=")
@@ -152,7 +152,7 @@ def _checks(what: str) -> list[BatchCheck]:
 
 
 def _tried(items: list[bytes], checks: list[BatchCheck], bounds: Bounds) -> int:
-    """Run inputs unchanged; print the findings."""
+    """Run checks on unchanged inputs, print the findings, and return the exit code."""
     from ecmproto.tools.fuzz.checks.base import Items
     from ecmproto.tools.fuzz.judgement import disagreements
 
@@ -206,7 +206,7 @@ def _campaign(
     )
 
     def again(finding: Finding) -> str:
-        """Return the command that runs a finding's case alone, or its stored frames if it takes several."""
+        """Return the command that reproduces a finding."""
         if len(finding.frames) > 1:
             return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
         return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])

@@ -1,4 +1,4 @@
-"""``ecmproto fuzz guided``: these decoders, on inputs guided by coverage."""
+"""``ecmproto fuzz guided``: fuzz the decoders of ecmproto with inputs guided by coverage."""
 
 from __future__ import annotations
 

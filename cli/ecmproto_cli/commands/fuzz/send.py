@@ -1,4 +1,4 @@
-"""``ecmproto fuzz send``: malformed frames for a switch, and checks that it stays alive."""
+"""``ecmproto fuzz send``: send malformed frames to a switch, and check that the switch still works."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ device_options = with_options(
         help="Maximum time for the device to recover.",
     ),
 )  # fmt: skip
-"""Options of frame sizes, heartbeats and recovery, which `DeviceOptions` contains."""
+"""Options for frame sizes, heartbeats and recovery; `DeviceOptions` stores the values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceOptions:
-    """The options as text."""
+    """The values of `device_options`, before parsing."""
 
     interface: str
     rate: str
@@ -109,7 +109,7 @@ class DeviceOptions:
 
     @property
     def line(self) -> str:
-        """The command that sends a finding's frames again, with the same heartbeats."""
+        """The command that sends the frames of a finding again with the same heartbeats."""
         words = ["ecmproto", "fuzz", "send", "-i", self.interface, "--as-is", "-r", "case.pcap"]
         words += ["--rate", self.rate]
         words += ["--pad", str(self.pad)] if self.pad != _SHORTEST else []
@@ -128,7 +128,9 @@ class DeviceOptions:
         return HeartbeatSchedule(every_s=timeout_of(parse_time(self.every)), retries=self.retries)
 
     def patience(self) -> Patience:
-        """Return the times to wait for a heartbeat, before a retry and for a recovery."""
+        """Return the maximum waiting times for a heartbeat and for a recovery, and the delay before a
+        retry.
+        """
         from ecmproto.tools.fuzz.device import Patience
 
         return Patience(
@@ -138,7 +140,10 @@ class DeviceOptions:
         )
 
     def fitting(self, facts: InterfaceFacts) -> FrameFitter:
-        """Return the fitter of cases to an interface's frame sizes; ParameterError for too large an MTU."""
+        """Return an object that fits cases to the frame sizes of an interface.
+
+        Raises ParameterError if ``--mtu`` exceeds the MTU of the interface.
+        """
         from ecmproto.tools.fuzz.device_campaign import FrameFitter
 
         less = 0 if self.mtu is None else facts.mtu_octets - self.mtu
@@ -215,7 +220,7 @@ def command(
 
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
-    """Send frames once, and print whether the device is alive after them."""
+    """Send frames once, print whether the device still works, and return the exit code."""
     held = HeldInterrupt()
     with opened(options, schedule, held) as open_device, held:
         device, silence = open_device.device, ""
@@ -235,7 +240,10 @@ def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int
 
 
 def _begin(open_device: OpenDevice) -> None:
-    """Check that the device is alive before anything is sent; bring it back if possible."""
+    """Check that the device works before frames are sent.
+
+    If the device does not work, recover the device. Raises CommandError if recovery is impossible.
+    """
     silence = open_device.pulse.silence(open_device.device)
     if silence and not (open_device.device.recovers and open_device.device.recover()):
         raise CommandError(
@@ -285,7 +293,7 @@ def _campaign(
 
 
 def _together(schedule: Schedule) -> int:
-    """Return the number of cases sent between two readings of the clock: some milliseconds of them."""
+    """Return the number of cases sent between two readings of the clock, which takes a few milliseconds."""
     from ecmproto.frames.capture.linux.schedule import BitRate, FrameRate
 
     if isinstance(schedule, FrameRate):
@@ -300,7 +308,7 @@ def _together(schedule: Schedule) -> int:
 def _run(
     open_device: OpenDevice, campaign: DeviceCampaign, session: Session, folder: Path, runs: int | None
 ) -> int:
-    """Run a campaign and print its result; return the exit code."""
+    """Run a campaign, print its result, and return the exit code."""
     failed: InterfaceError | None = None
     interrupted = False
     found = campaign.run(session.going_on, max_cases=runs)
@@ -331,7 +339,7 @@ def _run(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDevice:
-    """A device that can be sent to."""
+    """A device under test, with open interface and heartbeats."""
 
     sender: FrameSender
     transmission: Transmission
@@ -340,7 +348,7 @@ class OpenDevice:
     pulse: HeartbeatSchedule
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the rows of the report: cases sent, refused, padded and left out."""
+        """Return the rows of the report on sent, refused, padded and omitted cases, and on heartbeats."""
         from ecmproto_cli.sending import report_rows
 
         rows = report_rows(self.transmission.report())
@@ -367,7 +375,10 @@ def _cases(count: int) -> str:
 
 @contextmanager
 def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> Iterator[OpenDevice]:
-    """Open the interface and the heartbeats; InterfaceError if one cannot be opened."""
+    """Open the interface and the heartbeats for the duration of the context.
+
+    Raises InterfaceError if the interface or a heartbeat cannot be opened.
+    """
     from ecmproto.frames.capture.batch import ETHERNET
     from ecmproto.frames.capture.linux.sender import FrameSender
     from ecmproto.frames.capture.linux.transmission import Transmission

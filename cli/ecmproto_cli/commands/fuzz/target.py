@@ -1,4 +1,4 @@
-"""``ecmproto fuzz target``: any program that reads captures."""
+"""``ecmproto fuzz target``: fuzz any program that reads captures."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def command(
 
 
 def _once(program: Command, paths: tuple[str, ...]) -> int:
-    """Run a program on unchanged files, and print its outcome on each."""
+    """Run a program on unchanged files, and print the outcome for each file."""
     code = 0
     for path in paths:
         outcome = dataclasses.replace(program, measured=True).run(Path(path))
@@ -160,7 +160,7 @@ def _once(program: Command, paths: tuple[str, ...]) -> int:
 
 
 def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[str, list[bytes]]:
-    """Return the inputs of cases, by kind: frames, captures, filters and so on."""
+    """Return the inputs from which cases are made, by type: frames and captures."""
     from ecmproto.tools.fuzz.cases import LONGEST_INPUT_OCTETS
     from ecmproto.tools.fuzz.subjects import SUBJECTS
 
@@ -186,7 +186,7 @@ def _feed(corpora: dict[str, list[bytes]], seed: int) -> Feed:
 
 
 def _placed(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command with absolute paths."""
+    """Return a command line with absolute paths."""
     program, *others = arguments
     exists = os.sep in program and Path(program).exists()
     return (
@@ -196,5 +196,5 @@ def _placed(arguments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_path(word: str) -> bool:
-    """Return whether a word is an existing file, or looks like a path."""
+    """Return whether a word is the path of an existing file or folder."""
     return Path(word).exists() if os.sep in word else Path(word).is_file()

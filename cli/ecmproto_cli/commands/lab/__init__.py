@@ -1,7 +1,7 @@
-"""``ecmproto lab``: experiments in networks of hosts and switches, in virtual time; common parts of its
-commands.
+"""``ecmproto lab``: experiments in simulated networks of hosts and switches.
 
-``list``, ``show`` and ``new`` are here; the others are modules of their own, imported when they are called.
+This module has the subcommands ``list``, ``show`` and ``new``, and the common parts of all subcommands. The
+other subcommands are modules, which are imported when they are called.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def command() -> None:
 
 
 def setting_options(function: F) -> F:
-    """Add options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
+    """Return ``function`` with the options that change a scenario, from ``--variant`` to ``--outside``.
+
+    The command receives ``setup``, a `Setup`.
+    """
     options = (
         click.option("--variant", metavar="NAME", help="Variant of the scenario (see lab show)."),
         click.option(
@@ -78,7 +81,7 @@ def setting_options(function: F) -> F:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Changes of a scenario before its run."""
+    """The changes that options make to a scenario."""
 
     variant: str | None = None
     mechanism: str | None = None
@@ -87,17 +90,20 @@ class Setup:
     outside: bool = False
 
     def scenario(self, name: str) -> Scenario:
-        """Return a changed scenario, by its name or file; SpecError for unknown settings."""
+        """Load a scenario by name or file, and return the scenario with the changes.
+
+        Raises SpecError for unknown settings.
+        """
         from ecmproto.control.lab.setup.scenario import load_scenario
 
         return self.applied(load_scenario(name, outside=self.outside))
 
     def applied(self, scenario: Scenario) -> Scenario:
-        """Return a changed scenario."""
+        """Return the scenario with the changes."""
         return self._changes().applied(scenario)
 
     def named(self, scenario: Scenario, name: str) -> Scenario:
-        """Return the run of a figure's ``@name``."""
+        """Return the changed scenario for the run to which a figure refers as ``@name``."""
         return self._changes().named(scenario, name)
 
     def _changes(self) -> Changes:
@@ -112,7 +118,10 @@ class Setup:
 
 
 def seed_options(function: F) -> F:
-    """Add ``--seed``, ``--seeds``, ``--jobs``; the command gets ``seeding``, a `Seeding`."""
+    """Return ``function`` with the options ``--seed``, ``--seeds`` and ``--jobs``.
+
+    The command receives ``seeding``, a `Seeding`.
+    """
     options = (
         click.option(
             "--seed", type=click.IntRange(min=0),
@@ -129,14 +138,17 @@ def seed_options(function: F) -> F:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeding:
-    """The seeds of runs, and the number of concurrent runs."""
+    """The first seed, the number of seeds, and the number of concurrent runs."""
 
     seed: int | None = None
     seeds: int = 1
     jobs: int | None = None
 
     def all_seeds(self, scenario: Scenario) -> list[int]:
-        """Return the seeds, from the first or the scenario's own on, and print them on stderr."""
+        """Return consecutive seeds, and print the seeds on stderr.
+
+        The first seed is the seed from ``--seed``, or the scenario's seed.
+        """
         first = scenario.seed if self.seed is None else self.seed
         seeds = [first + number for number in range(self.seeds)]
         echo(f"ecmproto: {seeds_text(seeds)}", err=True)
@@ -144,7 +156,7 @@ class Seeding:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """Return consecutive seeds as text."""
+    """Return a text with the first and the last of consecutive seeds."""
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
 
 
@@ -154,14 +166,15 @@ scenario_argument = click.argument("scenario")
 # Running --------------------------------------------------------------------------------------------------
 
 _REPORT_INTERVAL_S = 0.5
-"""The minimum interval of reports of progress, in seconds."""
+"""Minimum interval between progress reports in seconds."""
 
 
 @dataclass
 class ProgressReporter:
-    """Reports the progress of runs: lines of JSON on stdout, or one line on stderr that is written over.
+    """Reports the progress of runs as lines of JSON on stdout, or in a line on stderr that is overwritten.
 
-    ``stopped`` is set by Ctrl-C; then the current run ends at its next window, and its results are kept.
+    The first Ctrl-C sets ``stopped``. Then the current run ends after its current window, and its results are
+    kept.
     """
 
     as_json: bool
@@ -172,7 +185,10 @@ class ProgressReporter:
     _line: bool = False
 
     def watch_of(self, experiment: Experiment, seed: int) -> Callable[[Progress], bool]:
-        """Return the watch of the next run."""
+        """Return a function that reports the progress of the next run.
+
+        The function returns False if the run should stop.
+        """
         self._number += 1
         label = f"{experiment.name}, {experiment.control.mechanism}, seed {seed}"
         if self.runs > 1:
@@ -226,14 +242,16 @@ class ProgressReporter:
         self._line = True
 
     def end(self) -> None:
-        """Clear the line."""
+        """Clear the progress line."""
         if self._line:
             echo_over()
             self._line = False
 
     @contextmanager
     def interruptible(self, runs: Runs) -> Iterator[None]:
-        """End the run at its next window at the first Ctrl-C, and at once at the second one."""
+        """Stop the current run after its current window on the first Ctrl-C, and immediately on the
+        second.
+        """
 
         def stop(signum: int, frame: FrameType | None) -> None:
             if self.stopped or runs.jobs > 1:
@@ -257,9 +275,9 @@ def run_experiments(
     as_json: bool,
     trace: PcapngWriter | None = None,
 ) -> Runs:
-    """Run experiments on seeds with progress; Ctrl-C keeps the results so far.
+    """Run experiments with all seeds, and return the results.
 
-    The frames of the first run go to ``trace``.
+    Ctrl-C ends the runs, but keeps the finished results. ``trace`` receives the frames of the first run.
     """
     from ecmproto.control.lab.results.running import Runs
 

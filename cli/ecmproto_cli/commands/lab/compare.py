@@ -1,4 +1,6 @@
-"""``ecmproto lab compare``: one scenario through several mechanisms, beside no control, PAUSE and PFC."""
+"""``ecmproto lab compare``: run a scenario with several mechanisms, and without control, with PAUSE and with
+PFC.
+"""
 
 from __future__ import annotations
 

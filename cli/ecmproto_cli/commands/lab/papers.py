@@ -1,4 +1,4 @@
-"""``ecmproto lab papers``: a page for each source document, its published figures and ours."""
+"""``ecmproto lab papers``: write a page for each source document, with its published figures and ours."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def command(
 
 
 def _picture(scenario: Scenario, seed: int, folder: Path) -> str:
-    """Draw the first seed of a scenario, and return the picture's name."""
+    """Draw a picture of a scenario with one seed, and return the file name of the picture."""
     from ecmproto.control.lab.results.measurements import RunFigures
     from ecmproto.control.lab.results.outcome import Outcome
     from ecmproto.control.lab.simulation.simulate import simulate

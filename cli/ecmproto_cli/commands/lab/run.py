@@ -1,4 +1,4 @@
-"""``ecmproto lab run``: a scenario's figures beside the published ones, with bands and expectations."""
+"""``ecmproto lab run``: run a scenario and compare its figures with published figures and expectations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ PANELS = ("queue", "losses", "delivered", "sent", "phase", "messages")
 
 
 def report_options(function: F) -> F:
-    """Add ``--report``, ``--panels`` and ``--force``; the command gets a `Reports`."""
+    """Return ``function`` with the options ``--report``, ``--panels`` and ``--force``.
+
+    The command receives ``reports``, a `Reports`.
+    """
     options = (
         click.option(
             "--report", "files", metavar="FILE", multiple=True,
@@ -63,14 +66,14 @@ def _panels(ctx: click.Context, param: click.Parameter, given: str) -> tuple[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """The report files of runs."""
+    """The requested report files, and the panels of pictures."""
 
     files: tuple[str, ...]
     panels: tuple[Kind, ...]
     force: bool
 
     def check(self, trace: str | None = None) -> None:
-        """Check before the work that they, and a trace of the frames, can be written."""
+        """Raise an error if a report, or the trace of frames, cannot be written."""
         check_outputs([*self.files, trace], force=self.force)
         if self.files:
             from ecmproto.tools.report.html import report_form
@@ -79,7 +82,7 @@ class Reports:
                 report_form(path)
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Write them, each by the suffix of its name."""
+        """Write the reports in the formats of their suffixes."""
         if not self.files:
             return
         from ecmproto.frames.capture import open_sink
@@ -172,7 +175,7 @@ def command(
 
 
 def _check_trace(path: str | None) -> None:
-    """Raise UsageError for a trace in a format without interfaces, or on the stdout of the figures."""
+    """Raise UsageError if the trace would go to stdout, or if its format is not pcapng."""
     from ecmproto.frames.capture import format_of
 
     if path is not None and (path == "-" or format_of(path, "pcapng") != "pcapng"):
@@ -180,7 +183,7 @@ def _check_trace(path: str | None) -> None:
 
 
 def _tracing(path: str | None, *, force: bool) -> AbstractContextManager[PcapngWriter | None]:
-    """Open the capture of a run's frames."""
+    """Return a context with a writer for the frames of a run, or with None if there is no path."""
     if path is None:
         return nullcontext()
     from ecmproto.frames.capture import PcapngWriter

@@ -1,4 +1,4 @@
-"""``ecmproto lab sweep``: a scenario over many values of its parameters, on all cores."""
+"""``ecmproto lab sweep``: run a scenario with many values of its parameters, on all cores."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from ecmproto.executors.rows import Row
 
 FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
-"""The figures that are swept for unless others are named, besides the scenario's own."""
+"""Figures that are shown by default, in addition to the scenario's own figures."""
 CHECKED = 1000
-"""The number of points checked before any run; errors of others are raised in their turn."""
+"""Number of points that are checked before the first run; invalid later points cause errors when they are
+run.
+"""
 
 
 @click.command()
@@ -174,7 +176,7 @@ def command(
 
 
 def _check_figure(path: str, force: bool) -> None:
-    """Check before the work that the picture can be written."""
+    """Raise an error if the picture cannot be written."""
     from ecmproto.tools.report.html import report_form
 
     report_form(path)
@@ -199,7 +201,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _figures(experiment: Experiment) -> list[str]:
-    """Return the scenario's own figures of single runs, and the usual ones."""
+    """Return the figures of the scenario that belong to single runs, followed by `FIGURES`."""
     from ecmproto.control.lab.setup.figures import parse_figure
 
     measure = experiment.measure
@@ -208,7 +210,7 @@ def _figures(experiment: Experiment) -> list[str]:
 
 
 def _axes_of(points: Sequence[Point]) -> list[Axis]:
-    """Return the keys set by listed points, each with its values."""
+    """Return an axis for each key in the points, with the values of this key."""
     from ecmproto.control.lab.results.sweeps import Axis
 
     values: dict[str, dict[str, None]] = {}
@@ -234,7 +236,7 @@ def _csv_value(row: Row, figure: str) -> str:
 
 
 def _table(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) -> str:
-    """Return a line for each combination: the median over seeds of each figure."""
+    """Return a table with a row for each combination of values, and the median over seeds for each figure."""
     import statistics
 
     from ecmproto.control.lab.results.sweeps import cells
@@ -255,7 +257,7 @@ def _effects(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) 
 
 
 def _effects_as_dict(results: dict[str, list[Effect]]) -> dict[str, list[dict[str, object]]]:
-    """Return effects for JSON, which has no NaN."""
+    """Return effects as plain data, with NaN replaced by None for JSON."""
 
     def known(value: float) -> float | None:
         return None if math.isnan(value) else value

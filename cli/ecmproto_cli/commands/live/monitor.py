@@ -193,7 +193,10 @@ def _rotation(output: str, reader: InterfaceReader, given: Mapping[str, str], fo
 
 
 class Watch:
-    """Counts the frames of a reader, and prints every ``every_ns`` in ``form``: text, line or ndjson."""
+    """Counts the frames of a reader, and prints a report every ``every_ns``.
+
+    ``form`` is ``text`` for a table, ``line`` for one line, or ``ndjson``.
+    """
 
     def __init__(
         self,
@@ -207,7 +210,7 @@ class Watch:
         outer: bool,
     ) -> None:
         self.interrupted = False
-        """Whether an interrupt ended it."""
+        """Whether an interrupt ended the monitoring."""
         self._counts = counts
         self._form = form
         self._filter = filter
@@ -220,7 +223,7 @@ class Watch:
         self._begun_ns = self._told_ns = time.monotonic_ns()
 
     def warm_up(self) -> None:
-        """Have everything compiled before frames come."""
+        """Compile all code before the first frame arrives."""
         from ecmproto.frames.capture import Batch, Interface
         from ecmproto.frames.stats import Accumulator
 
@@ -234,16 +237,19 @@ class Watch:
         Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
 
     def last(self) -> Statistics | None:
-        """Return the statistics printed last."""
+        """Return the statistics of the last report."""
         return self._before
 
     def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
-        """Watch until the time is over, the interface is gone or an interrupt; then print the summary."""
+        """Monitor frames until the duration has passed, the interface is gone or an interrupt arrives.
+
+        Prints a summary at the end.
+        """
         self._begun_ns = self._told_ns = time.monotonic_ns()
         saving = Saving(rotation.flush) if rotation is not None else None
 
         def write(batch: Batch) -> None:
-            """Write frames as they arrive."""
+            """Write the selected frames of a batch."""
             if rotation is not None and len(batch):
                 selected = self._selected(batch, reader.interfaces)
                 rotation.write(batch if selected is None else batch.select(selected))
@@ -269,7 +275,10 @@ class Watch:
         print_unwrapped(frames)
 
     def _frames_of(self, reader: InterfaceReader, watch: Callable[[Batch], None]) -> CaptureReader:
-        """Return the reader of the frames to count; ``watch`` gets frames before they are unwrapped."""
+        """Return the reader of the frames to count.
+
+        ``watch`` receives each batch before its frames are unwrapped.
+        """
         if self._outer:
             return reader
         from ecmproto.frames.batch.inner import InnerReader
@@ -307,13 +316,13 @@ class Watch:
 
 
 class Screen:
-    """A terminal that is drawn over; what is not one is never drawn on."""
+    """A terminal screen whose contents are replaced by each report."""
 
     def __init__(self) -> None:
         self._drawn = False
 
     def draw(self, text: str) -> None:
-        """Show ``text`` in place of what was shown, as much of it as there is room for."""
+        """Replace the contents of the screen with the lines of ``text`` that fit on the screen."""
         lines = text.splitlines()[: shutil.get_terminal_size().lines - 1]
         start = _HOME if self._drawn else _HOME + _REST
         self._drawn = True
@@ -321,14 +330,14 @@ class Screen:
         sys.stdout.flush()
 
     def clear(self) -> None:
-        """Clear the screen for the summary."""
+        """Clear the screen, if something was drawn."""
         if self._drawn:
             sys.stdout.write(_HOME + _REST)
             self._drawn = False
 
 
 def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
-    """Return the traffic since the last report as a table."""
+    """Return a table of the traffic since the last report."""
     rows = [
         ("now", f"{per_second(change.frames_per_s)}, {format_rate(change.bits_per_s)}"),
         ("frames", f"{change.frames:,}, {format_octets(change.octets)}"),
@@ -372,7 +381,7 @@ def _frame_types(change: Change) -> Iterator[str]:
 def _section(
     title: str, rest: str, rows: Sequence[tuple[str, Any]], columns: Columns, change: Change
 ) -> Iterator[str]:
-    """Yield the first rows as a table, if there are any."""
+    """Yield a titled table of the first rows, if there are any rows."""
     if rows:
         more = len(rows) - _ROWS_SHOWN
         tail = f"\n  and {more} more" if more > 0 else ""
@@ -416,7 +425,7 @@ def _class(each: PauseChange) -> str:
 
 
 def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
-    """Return the traffic since the last report in one line."""
+    """Return a line on the traffic since the last report."""
     parts = [
         format_time(elapsed_ns).rjust(8),
         per_second(change.frames_per_s).rjust(10),
@@ -440,7 +449,7 @@ def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
 
 
 def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> str:
-    """Return the traffic since the last report as a JSON document on one line."""
+    """Return a line of JSON on the traffic since the last report."""
     from ecmproto.frames.stats.statistics import members
 
     head = {
@@ -451,7 +460,7 @@ def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
 
 
 def summary_line(statistics: Statistics, name: str, dropped: int) -> str:
-    """Return everything as a JSON document on one line: the statistics, and the number of dropped frames."""
+    """Return a line of JSON with all statistics and the number of dropped frames."""
     from ecmproto.frames.stats import as_document
 
     document = {"schema": SCHEMA, "event": "summary", "interface": name, "dropped_frames": dropped}
