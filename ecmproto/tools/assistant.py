@@ -59,8 +59,7 @@ class Questions:
         return _answer(list(itertools.islice(found, MAX_LISTED)))
 
     def stats(self, path: str, filter: str | None = None, speed: str = "10G") -> dict[str, Any]:
-        """Return the statistics of a capture: frame types, rates, ECN marks, CNPs, pause times and queue
-        pairs.
+        """Return the statistics of a capture: frame types, rates, ECN marks, CNPs, pauses and queue pairs.
 
         ``filter`` is a display filter such as ``pfc or cnp``. ``speed`` is the speed of links without a
         stated speed.

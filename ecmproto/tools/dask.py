@@ -236,9 +236,7 @@ def _within(
 
 
 def _as_frame(table: Any, time_ns: NDArray[np.int64]) -> Any:
-    """Return a pandas DataFrame with Arrow types. Integer columns with missing values remain integer
-    columns.
-    """
+    """Return a pandas DataFrame with Arrow types, so that integers with missing values stay integers."""
     import pandas
 
     pa = arrow()

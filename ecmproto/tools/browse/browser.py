@@ -110,9 +110,7 @@ class FlowFilters:
 
     @property
     def other(self) -> str:
-        """The filter for the frames of the flow if the flow was found through a message, or else for the
-        messages.
-        """
+        """The filter for the flow's frames if ``is_message`` is true, or else for the messages."""
         return self.frames if self.is_message else self.messages
 
     @property
@@ -143,9 +141,7 @@ def flow_of(frame: Frame) -> FlowFilters | None:
 
 
 def _shown_to(frame: Frame, message: Layer) -> bytes | None:
-    """Return the destination of the frame that a message quotes, or ``None`` if the message quotes no
-    frame.
-    """
+    """Return the destination of the frame in a message, or ``None`` without such a frame."""
     key = message.summary.shown_to
     if key:
         return bytes(getattr(message, key))
@@ -166,9 +162,7 @@ def _between_stations(source: bytes, to: bytes, flow_id: int | None, *, is_messa
 
 
 def _about(src: str, dst: str, tag: str) -> Iterator[str]:
-    """Yield filter expressions for messages to ``src`` about the flow to ``dst``, for each group of
-    formats.
-    """
+    """Yield a filter for messages to ``src`` about the flow to ``dst``, for each group of formats."""
     showing = [cls for cls in _MESSAGES if cls.shows is Ethernet]
     plain = [cls for cls in _MESSAGES if cls.shows is None and not issubclass(cls, BTH)]
     for cls in _MESSAGES:
@@ -340,9 +334,7 @@ class Browser:
         return None if record is None else flow_of(record.frame)
 
     def test_of(self, record: Record, lines: Sequence[TreeLine], at: int) -> str:
-        """Return a display filter for the value in a line of the frame tree, or an empty text without a
-        field.
-        """
+        """Return a filter for the value in a line of the frame tree, or an empty text without a field."""
         line = lines[at]
         field = find(line.name) if line.name else None
         if field is None:

@@ -31,9 +31,7 @@ _Floats = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Measure:
-    """A message field that has a curve for each congestion point. ``factor`` converts values into
-    ``unit``.
-    """
+    """A message field with a curve for each congestion point. ``factor`` converts values into ``unit``."""
 
     title: str
     unit: str
@@ -53,7 +51,7 @@ def _measures() -> tuple[_Measure, ...]:
             if key not in keys:
                 continue
             label = cls.summary.label
-            # A CNM's offset has the opposite sign: it is greater, the emptier the queue is.
+            # The offset in a CNM has the opposite sign: an emptier queue has a greater offset.
             sign = -1 if key == "q_offset" else 1
             title = f"{label}: queue above Qeq" if key != "qntz_fb" else f"{label}: quantized feedback"
             unit, factor = ("", 1) if key == "qntz_fb" else ("octets", sign * QUEUE_UNIT_OCTETS)

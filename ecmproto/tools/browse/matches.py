@@ -154,7 +154,7 @@ class FilterRun(Background):
         pages, found = self._pages, self.found
         while not self._stopping:
             if found.scanned == pages.frames:
-                # A capture of an interface may wait for hours.
+                # A live capture may have no new frames for hours.
                 if not pages.wait(found.scanned, 0.5) and pages.complete:
                     return
                 continue
@@ -173,7 +173,7 @@ class FilterRun(Background):
             rest = _from(batch, found.scanned)
             if len(rest):
                 found.extend(self._tester.mask(rest, columns=columns))
-        if found.scanned < until:  # gone from the file
+        if found.scanned < until:  # the frames are no longer in the file
             found.extend(np.zeros(until - found.scanned, np.bool_))
 
 

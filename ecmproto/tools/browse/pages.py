@@ -146,7 +146,7 @@ class Pages:
         if self._thread.is_alive():
             self._thread.join(2)
         if self._thread.is_alive():
-            return  # it waits for a pipe, and ends with the process
+            return  # the thread waits for a pipe, and ends with the process
         self._reader.close()
         if self._stream is not None:
             self._stream.close()
@@ -184,7 +184,7 @@ class Pages:
             self._ends = after.offset, after.frames
             return
         starts = [(before.frames, before.offset)]
-        if after.state == before.state:  # otherwise only its start can be read separately
+        if after.state == before.state:  # otherwise only the start of the batch can be read separately
             cuts = range(PAGE_FRAMES, len(batch), PAGE_FRAMES)
             offsets = (batch.record_offset[PAGE_FRAMES::PAGE_FRAMES] + self._reader.base).tolist()
             starts += zip((before.frames + cut for cut in cuts), offsets, strict=True)
@@ -211,9 +211,7 @@ class Pages:
         return bisect_right(self._firsts, frame) - 1
 
     def first_of(self, page: int) -> int:
-        """Return the number of the first frame in a page. After the last page, return the number of
-        frames.
-        """
+        """Return the number of the first frame in a page, or the number of frames after the last page."""
         return self._firsts[page] if page < self.count else self.frames
 
     def batches(self, page: int, stop: int, *, compiled: bool = False) -> Iterator[Batch]:
@@ -221,7 +219,7 @@ class Pages:
 
         ``compiled`` uses batches of maximum length, and may wait for a compiler.
         """
-        # Pages are read with the state of the first: not beyond a change of it.
+        # Pages are read with the state of the first page, so a range ends where the state changes.
         bounds = [at for at, _ in self._states if page < at < stop]
         for first, last in zip([page, *bounds], [*bounds, stop], strict=True):
             place, octets = self._read(first, last)
@@ -264,7 +262,7 @@ class Pages:
         while at < end:
             piece = os.pread(self._descriptor, end - at, at)
             if not piece:
-                break  # truncated since
+                break  # the file was truncated
             pieces.append(piece)
             at += len(piece)
         octets = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -336,7 +334,7 @@ def open_pages(
             file.seek(0)
         if plain and not is_compressed(head, path):
             with file:
-                # At first few frames, for which the compiler is not loaded.
+                # The first batches are small, so that the compiler is not loaded.
                 reader = open_capture(path, batch_frames=PAGE_FRAMES)
                 return Pages(reader, os.dup(file.fileno()), path, spooled=False)
     except OSError as error:

@@ -145,7 +145,7 @@ def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> I
 
 def rows_where(mask: Mask, rows: Int64) -> Int64:
     """Return the rows that a mask selects. If the mask selects all rows, the array is not copied."""
-    # rows are taken by number three times as fast
+    # indices are three times as fast as a mask
     return rows if mask.all() else rows.take(np.flatnonzero(mask), axis=0)
 
 
@@ -215,7 +215,7 @@ class FirstEvents:
         before = self._keys.count
         numbers = self._keys.numbers(keys, np.zeros_like(keys))
         if self._keys.count > before:
-            # of several values for one position the last one stays: the first event, in reverse order
+            # the last value for an index is stored, so the reverse order stores the first event
             new = np.flatnonzero(numbers >= before)[::-1]
             self._events[numbers[new]] = np.column_stack([column[new] for column in columns])
 

@@ -70,7 +70,7 @@ def _from_python(path: str) -> Family:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # what is pickled for another process is found by the name of its module
+    # other processes find pickled objects by the name of the module
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

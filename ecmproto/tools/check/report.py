@@ -142,7 +142,7 @@ class Report:
             )
         else:
             self._counts[rule].judge(keys, which, about, wrong_rows, rows.interface)
-        # rows are in the order of frames
+        # rows have the order of frames
         listed = wrong_rows[: self.maximum][
             rows.number[wrong_rows[: self.maximum]] <= self._last_listed(rule)
         ]
@@ -161,7 +161,7 @@ class Report:
         self._counts[rule].judge(keys, which.reshape(-1), about, wrong_rows, where.interface)
         number = np.where(where.number > 0, where.number, _NO_FRAME)[wrong_rows]
         first = np.argsort(number, kind="stable")[: self.maximum]
-        # in the order of reports: findings about one frame keep it
+        # findings about the same frame keep the order of their reports
         listed = wrong_rows[np.sort(first[number[first] <= self._last_listed(rule)])]
         self._list(rule, where.select(listed), listed.tolist(), judged)
 

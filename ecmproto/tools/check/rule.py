@@ -48,9 +48,7 @@ Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""The severities. An error violates the clause, a warning violates defaults or advice, and a note deserves
-attention.
-"""
+"""Severities: an error violates the clause, a warning violates advice, and a note deserves attention."""
 
 PRIORITY_FIELDS = ("vlan.priority", "ieee8021ad.priority")
 """The fields of `Rows.priority`."""
@@ -77,9 +75,7 @@ class Subject:
     key: Callable[[Rows], Int64]
     text: Callable[[int], str]
     moved: Callable[[int, int], int] | None = None
-    """A function that adds a number to the interface index in a key. ``None`` means that the keys contain no
-    interface.
-    """
+    """A function that shifts the interface index in a key, or ``None`` for keys without an interface."""
 
 
 class Judged(NamedTuple):
@@ -148,9 +144,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Rules with common parameters. ``name`` is the prefix of the parameters, such as ``qcn`` in
-    ``qcn.w``.
-    """
+    """Rules with common parameters. ``name`` is the prefix of the parameter names, such as ``qcn``."""
 
     name: str
     title: str
@@ -187,9 +181,7 @@ _Parameters = TypeVar("_Parameters", bound=Parameters)
 
 
 class Settings:
-    """The parameters of all families, the names of the parameters that the user gave, and the ids of active
-    rules.
-    """
+    """The parameters of all families, the parameter names that the user gave, and the ids of active rules."""
 
     def __init__(
         self,

@@ -45,9 +45,7 @@ DOCUMENTS, FRAMES, PIECES = "files", "frames", ".pieces"
 DONE = ".done"
 """The prefix of files that contain the rows of finished tasks."""
 ALL, FINDINGS, ALL_COPIES = "all.json", "findings.ndjson", "all.pcapng"
-"""Files with the results of all captures together: the statistics or the counts of findings, the findings,
-and the merged copies.
-"""
+"""Files with the results of all captures together: statistics or counts, findings, and merged copies."""
 
 
 @dataclass(slots=True)
@@ -126,9 +124,7 @@ class Done:
 
     count: Count
     read: Callable[[], State] = dict
-    """A function that returns the state. A capture may have thousands of parts, so states are loaded one by
-    one.
-    """
+    """A function that returns the state. States are loaded one by one, because there may be thousands."""
     outputs: tuple[str, ...] = ()
     counted: Accumulator | Checker | None = None
     """The counter of the whole capture, if available. With this counter, `finish` needs no state."""
@@ -157,19 +153,15 @@ class Job(Protocol):
 
     @property
     def fields_used(self) -> Sequence[str]:
-        """Fields whose values may depend on the position of a part in the capture, and that the results
-        use.
-        """
+        """Used fields whose values may depend on the position of a part in the capture."""
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the paths of results that are known before reading the capture, relative to the fleet's
+        """Return the result paths that are known before reading the capture, relative to the fleet's
         folder.
         """
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
-        """Return the reader of the frames to process, either ``reader`` or a reader of the innermost
-        frames.
-        """
+        """Return the reader of the frames to process, which are all frames or the innermost frames."""
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
         """Process a part of a capture."""
@@ -419,9 +411,7 @@ class ParquetJob(_Filtered):
 
 
 def _file_of(target: Target) -> str:
-    """Return the name of a Parquet file, with the name of the capture, a hash to make the name unique, and
-    the part.
-    """
+    """Return the name of a Parquet file, with the capture name, a hash for uniqueness, and the part."""
     part = "" if target.part is None else f"-{target.part:012}"
     return f"{Path(target.name).name}-{_digits(target.name)}{part}.parquet"
 
@@ -439,9 +429,7 @@ _OWN = (MANIFEST, DONE, f"{PIECES}/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterJob(_Filtered):
-    """A copy of each capture with the frames that the filter selects. The copy has the name of the
-    capture.
-    """
+    """A copy of each capture, under the same name, with the frames that the filter selects."""
 
     kind: ClassVar[str] = "filter"
     of_all: ClassVar[Sequence[str]] = (ALL_COPIES,)
@@ -458,9 +446,7 @@ class FilterJob(_Filtered):
         return (name,)
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
-        """Copy the selected frames of a part. No file is written for a whole capture without selected
-        frames.
-        """
+        """Copy the selected frames of a part. A whole capture without selected frames has no file."""
         from ecmproto.frames.columns.selection import selected
 
         count, wanted, types = Count(), self.compiled(), self.types()
@@ -471,7 +457,7 @@ class FilterJob(_Filtered):
         head = 0
         with CaptureCopier(reader, path, format=reader.format, force=True) as copier:
             if target.part:
-                # The first part's blocks are repeated here, and left out when parts are joined.
+                # Each part repeats the blocks of the first part. Joining removes these blocks.
                 blocks = getattr(reader, "begun", ())
                 head = sum(len(block.octets) for block in blocks) if reader.header is None else HEADER_OCTETS
                 for block in blocks:

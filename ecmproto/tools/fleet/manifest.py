@@ -35,9 +35,7 @@ class ManifestLine:
     size_octets: int
     modified_ns: int
     digest: str | None
-    """The SHA-256 digest of the file. For a capture in parts, ``parts:`` and the digest of the parts'
-    digests.
-    """
+    """The SHA-256 digest of the file, or ``parts:`` and a digest of the digests of all parts."""
     parts: int
     outcome: Outcome
     problem: str | None

@@ -1,6 +1,4 @@
-"""The captures of a fleet: the captures of this run, and the captures of earlier runs with their earlier
-names.
-"""
+"""The captures of a fleet, which are the captures of this run and the captures of earlier runs."""
 
 from __future__ import annotations
 
@@ -141,9 +139,7 @@ def _member(path: str, name: str, pattern: NamePattern | None) -> Member:
 
 
 def results_of(job: Job, name: str) -> Sequence[str]:
-    """Return the paths of results that are known before reading the capture. An invalid name has no
-    results.
-    """
+    """Return the result paths that are known before reading the capture, or none for an invalid name."""
     with suppress(SpecError):
         return job.results(name)
     return ()
@@ -174,7 +170,7 @@ def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Map
             if capture is not None:
                 got = f"the path of the capture {name_shown(capture)}"
                 raise OutputError(path=str(path), needed="a path of its own for a result", got=got)
-            if own is None:  # as late as possible: another shard may have started
+            if own is None:  # as late as possible, because another shard may have started
                 own = _own_results(folder, job, asked)
             if result not in own:
                 got = "a file that does not belong to the fleet"
@@ -187,8 +183,8 @@ def _identity(path: str | Path) -> tuple[int, int]:
 
 
 def _gone(line: ManifestLine, pattern: NamePattern | None) -> Member:
-    """Return a capture that is only in the manifest, with its earlier results. The capture is never
-    opened.
+    """Return a capture that is only in the manifest, with its earlier results, without opening the
+    capture.
     """
     member = Member(
         path=line.path, name=line.name, partition=_partition(line.path, pattern),

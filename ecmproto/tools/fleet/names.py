@@ -155,7 +155,7 @@ def result_name(path: str, base: str) -> str:
 
 
 def _path_of(path: str) -> PurePosixPath:
-    """Return the absolute path of a capture, or the path of a URL without scheme and without parent
+    """Return the absolute path of a capture. The path of a URL contains no scheme and no parent
     references.
     """
     if "://" in path:

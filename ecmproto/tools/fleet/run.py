@@ -211,7 +211,7 @@ class FleetRun:
         self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_used)
         self._is_sequential = DISPLAYED in job.fields_used
 
-    # What is done -------------------------------------------------------------------------------------
+    # Finished work ------------------------------------------------------------------------------------
 
     def _identity(self, member: Member, part: Part | None) -> list[Any]:
         """Return the identity of a capture or part, which does not depend on the contents."""
@@ -239,9 +239,7 @@ class FleetRun:
         return None if row is None else cast("Row", checked(row, WorkRow, f"{self._folder}, row {key}"))
 
     def _done_as(self, key: str) -> str:
-        """Return the key of the row with the result of a capture or part. The row may refer to an equal
-        row.
-        """
+        """Return the key of the row that contains the result. A row may refer to an equal row."""
         row = self._kept.described(key)
         if row is None or "same_as" not in row:
             return key
@@ -294,7 +292,7 @@ class FleetRun:
             plan.parts += -(-member.size_octets // self._part_octets) if large else 1
         return plan
 
-    # Doing it -----------------------------------------------------------------------------------------
+    # Running tasks ------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Run the missing tasks. Finished tasks are stored, even if the run is interrupted."""
@@ -315,9 +313,7 @@ class FleetRun:
             self._kept.close()
 
     def _begin(self) -> None:
-        """Add all captures to the manifest, so that results belong to the fleet even after a power
-        failure.
-        """
+        """Add all captures to the manifest, so that results belong to the fleet after a power failure."""
         roster = self._roster
         new = [member.line() for member in roster.members if member.name not in roster.earlier]
         if new or not (self._folder / FILE).exists():
@@ -334,9 +330,7 @@ class FleetRun:
         local: bool = False,
         store: bool = True,
     ) -> None:
-        """Run ``count`` tasks, and call ``take`` with each result. ``store`` stores the rows of the
-        results.
-        """
+        """Run ``count`` tasks, and call ``take`` with each result. ``store`` stores the rows."""
         if not count:
             return
         executor: Executor = Processes(1) if local else self._executor
@@ -528,7 +522,7 @@ class FleetRun:
             missing = [key for key in groups if self._kept.described(key) is None]
             tasks = (self._merging(key, groups[key]) for key in missing)
             self._do(self._merge, tasks, len(missing), take)
-            # If a worker cannot do it, this process does it.
+            # If a worker fails, this process merges the states.
             keys = keys if failed else list(groups)
         self._states = keys
 

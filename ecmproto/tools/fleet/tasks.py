@@ -46,14 +46,10 @@ _MERGED_FRAMES = 4096
 """The number of frames of each capture that are in memory during merging."""
 
 _FREE_OCTETS, _MAX_RATIO = 1 << 30, 200
-"""The uncompressed size in octets that is always permitted, and the maximum compression ratio of larger
-captures.
-"""
+"""The uncompressed size in octets that is always permitted, and the maximum ratio for larger captures."""
 _READ_OCTETS = 1 << 20
 _OVERLAP_OCTETS = 1 << 20
-"""The number of octets after the end of a part that the digest includes. The last record of a part ends
-there.
-"""
+"""The number of octets after the end of a part that the digest includes, for the last record."""
 _FIRST_FRAMES = 64
 """The number of frames that are searched for the first time of a capture."""
 
@@ -138,8 +134,8 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
             reached = reader.reached if isinstance(reader, PartReader) else None
             if unwrapped := getattr(frames, "summary", ""):
                 warnings.append(unwrapped)
-                # sessions are numbered as they appear, and lost frames counted from part to part: the capture
-                # is done in one, as one whose parts cannot pass on how to read on
+                # Sessions are numbered in order of appearance, and lost frames are counted across parts.
+                # Therefore the capture is processed as a whole.
                 reached = reached and dataclasses.replace(
                     reached, described=None, warnings=(*reached.warnings, unwrapped)
                 )
@@ -253,9 +249,7 @@ def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | No
 
 
 def _first_day(reader: CaptureReader) -> str | None:
-    """Return the day of the first frame with a time, or ``None`` if no frame of the first batch has a
-    time.
-    """
+    """Return the day of the first frame with a time in the first batch, or ``None``."""
     seen = Count()
     for batch in reader:
         seen.add(batch)

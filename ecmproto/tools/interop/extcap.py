@@ -278,7 +278,7 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
                 required="true" if each.required else "",
                 group=each.group,
             )
-            # A regular expression may contain braces; these do not.
+            # A regular expression may contain braces, but these expressions do not.
             yield line + each.extra + (f"{{validation=^({each.pattern})$}}" if each.pattern else "")
         if each.values and option in ("", each.name):
             for value, display in _values(each.values, None if option else mechanisms):
@@ -294,9 +294,7 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
 
 
 class Request(NamedTuple):
-    """A query from Wireshark. ``asked`` is ``interfaces``, ``dlts``, ``config``, ``filter`` or
-    ``capture``.
-    """
+    """A query from Wireshark of type ``asked``: interfaces, dlts, config, filter or capture."""
 
     asked: str
     interface: str = ""
@@ -456,9 +454,7 @@ class Message(NamedTuple):
     text: str = ""
 
     def build(self) -> bytes:
-        """Return the encoded message: the letter T, a length of three octets, the control, the command and
-        the text.
-        """
+        """Return the encoded message: the letter T, the length in three octets, control, command and text."""
         payload = self.text.encode()[: _MAX_OCTETS - 2]
         return _SYNC + (len(payload) + 2).to_bytes(3, "big") + bytes([self.number, self.command]) + payload
 

@@ -328,9 +328,7 @@ def _octets_of(field: Field) -> tuple[int, int]:
 
 
 def number_source(field: Field, bits: tuple[int, int] | None = None, octets: str = "s") -> str:
-    """Return a Lua expression that reads a number field, or some bits of any field, from the octets of a
-    layer.
-    """
+    """Return a Lua expression that reads a number field, or some bits of any field, of a layer."""
     start, stop = bits or (0, field.bits or 0)
     first, last = field.bit_offset + start, field.bit_offset + stop
     octet, count = first // 8, -(-last // 8) - first // 8
@@ -545,9 +543,7 @@ class _Text:
         return terms[0] if len(terms) == 1 and value.terms[0][0] == 1 else f"({' + '.join(terms)})"
 
     def _listed(self, text: Styled, numbers: list[str]) -> str:
-        """Return a Lua expression that selects the text of a number from a table with the texts of all
-        values.
-        """
+        """Return a Lua expression that selects the text of a number from a table with all texts."""
         reference = text.values[0].plain
         if len(numbers) != 1 or reference is None or reference.field is None or reference.size:
             raise NotImplementedError
@@ -608,9 +604,7 @@ def _announcements(lacked: list[type[Layer]]) -> tuple[list[str], list[str]]:
 
 
 def _members(by: str, members: list[type[Layer]]) -> list[str]:
-    """Return the Lua entries that select the format, either a single format or several formats by
-    selector.
-    """
+    """Return the Lua entries that select the format: a single format, or several formats by selector."""
     if len(members) == 1 and not members[0].selected_by:
         return [f"name = {quoted(members[0].prefix)}"]
     chosen = ", ".join(

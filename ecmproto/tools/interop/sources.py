@@ -125,7 +125,7 @@ class Toolbar:
         self.initialized: bool = False
         self._rest = b""
         self._in = os.open(control_in, os.O_RDONLY | os.O_NONBLOCK) if control_in else -1
-        # A FIFO opened for reading and writing opens at once, with or without a reader.
+        # Opening a FIFO for reading and writing does not wait for a reader.
         self._out = os.open(control_out, os.O_RDWR | os.O_NONBLOCK) if control_out else -1
 
     @property
@@ -142,7 +142,7 @@ class Toolbar:
         except BlockingIOError:
             return False
         if not octets:
-            os.close(self._in)  # the toolbar is gone
+            os.close(self._in)  # the toolbar was closed
             self._in = -1
             return False
         messages, self._rest = split_messages(self._rest + octets)
@@ -158,7 +158,7 @@ class Toolbar:
         """Wait a short time for the state of the toolbar."""
         end = time.monotonic() + _INITIAL_WAIT_S
         while self._in >= 0 and not self.initialized and time.monotonic() < end:
-            # a FIFO without a writer is readable, at its end
+            # a FIFO without a writer is readable, and returns no octets
             if select.select([self._in], [], [], 0.05)[0]:
                 self.read()
 
@@ -210,8 +210,8 @@ class Steering:
         self.toolbar.send(Message(number, SET, value))
 
     def update(self, sink: int, wait_s: float = 0.0, *others: int) -> list[int]:
-        """Wait up to ``wait_s`` seconds, apply the settings of the toolbar, and return the readable
-        descriptors of ``others``.
+        """Wait up to ``wait_s`` seconds, apply toolbar settings, and return the readable descriptors of
+        ``others``.
 
         Raises BrokenPipeError if the FIFO ``sink`` has no reader. Raises `Restart` if a setting requires a
         restart.
@@ -310,7 +310,7 @@ class PacedWriter(PcapngWriter):
         shift_ns = self._shift(int(batch.time_ns[0]))
         if shift_ns:
             batch = dataclasses.replace(batch, time_ns=batch.time_ns + shift_ns)
-        # Frames that are late in a capture are due at once.
+        # Frames with a time before an earlier frame are due immediately.
         due_ns = np.maximum.accumulate(batch.time_ns)
         done = 0
         while done < len(batch):
@@ -572,9 +572,7 @@ def _run_replay(writer: PacedWriter, options: Mapping[str, str], steering: Steer
 
 
 def _write_open(reader: Any, plan: Any, watch: Any, writer: PacedWriter) -> None:
-    """Write the captured frames and the messages of the port, in order of time, on the interfaces of the
-    capture.
-    """
+    """Write the captured frames and the messages of the port, in order of time."""
     from ecmproto.control.engine.frames import GeneratedFrame
     from ecmproto.control.replay.closed_output import batches_of
     from ecmproto.control.replay.open_loop import OpenLoopReplay, merged
@@ -688,7 +686,7 @@ class _Taps:
     def take(self, steering: Steering) -> None:
         """Wait for frames, and write the available frames in order of time."""
         steering.update(self._writer.descriptor, 0 if self._early else _LONGEST_WAIT_S, *self._receivers)
-        # Each receiver has all frames up to now; later frames of one may come after another's.
+        # Each receiver has all frames until now. Later frames must wait for frames of other receivers.
         now_ns = time.time_ns()
         frames = self._early
         for receiver, interface in self._receivers.values():
@@ -706,7 +704,7 @@ class _Taps:
         end = bisect.bisect_right(frames, now_ns, key=lambda frame: frame[0])
         frames, self._early = frames[:end], frames[end:]
         if not frames or steering.pace.paused:
-            return  # during a pause frames are forwarded, but not shown
+            return  # during a pause, frames are forwarded but not written
         times_ns, interfaces, originals, octets = zip(*frames, strict=True)
         self._writer.write_batch(
             Batch.from_frames(octets, time_ns=times_ns, original=originals, interface=interfaces)

@@ -37,9 +37,7 @@ class InstalledFile:
 
 
 def folders(tshark: str | None = None) -> dict[Kind, Path]:
-    """Return the user's folder for each file type, as listed by tshark, or the default folder without
-    tshark.
-    """
+    """Return the user's folder for each file type, as listed by tshark, or the default folder."""
     named = _named_by(tshark or shutil.which("tshark") or "")
     paths = _defaults()
     for kind, names in _NAMED.items():

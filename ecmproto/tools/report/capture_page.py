@@ -50,8 +50,7 @@ def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statist
 
 
 def panels_of(statistics: Statistics, form: Format, *, timed: bool) -> _Panels:
-    """Return the panels with data by name: panels over time if ``timed`` is true, and all other panels
-    otherwise.
+    """Return the panels with data by name. ``timed`` selects panels over time, or else all other panels.
 
     The axes of all panels over time have a common left edge and a common right edge.
     """
@@ -157,9 +156,7 @@ def extent(statistics: Statistics) -> str:
 
 
 def lost_to_pause(statistics: Statistics) -> str:
-    """Return a sentence on the sender that caused the longest pause time. Without pauses, the text is
-    empty.
-    """
+    """Return a sentence on the sender with the longest pause time. Without pauses, the text is empty."""
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
         return ""
     sender = statistics.pauses.senders[0]

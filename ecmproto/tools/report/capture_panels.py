@@ -69,7 +69,7 @@ def _per_second(statistics: Statistics, counts: Sequence[int], factor: int = 1) 
 def _edges_ns(statistics: Statistics) -> NDArray[Any]:
     """Return the edges of the intervals, in ns since the start of the first interval."""
     intervals = statistics.intervals
-    # as floats: times that are wrong by centuries are more ns than 64 bits hold
+    # floats, because invalid times may exceed 64 bits in ns
     return np.arange(intervals.count + 1) * float(intervals.width_ns)
 
 
@@ -197,8 +197,8 @@ class HistogramPanel(BarPanel):
 
 
 class DelayPanel(BarPanel):
-    """A histogram of CNPs by the delay since the first unanswered CE-marked frame, on a logarithmic scale
-    (base 2).
+    """A histogram of CNPs by the delay since the first unanswered CE mark, on a logarithmic scale (base
+    2).
     """
 
     noun = "CNPs"
@@ -227,9 +227,7 @@ class DelayPanel(BarPanel):
 
 
 _TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 9, 5, 600
-"""The maximum number of times below a wide and a narrow histogram of delays, and the minimum width of a wide
-histogram in px.
-"""
+"""Maximum number of times below a wide and a narrow histogram, and the minimum width of a wide histogram."""
 
 
 def _round_times(low: float, high: float, limit: int) -> list[int]:
@@ -259,17 +257,15 @@ def _class_text(priority: int | None) -> str:
 _LINES = 8
 """The maximum number of lines in a panel. More lines could not be distinguished."""
 _COARSER = 3
-"""The ratio of the bin width of lines to the bin width of areas. In short bins, rare frames would appear as
-spikes.
-"""
+"""The ratio of the bin width of lines to the bin width of areas. Wide bins avoid spikes from rare frames."""
 _DOTTED_BELOW = 40
 """The minimum number of points for a line without dots."""
 _MARKS = 7
 
 
 PanelLine: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
-"""A line of a panel: the label, a value for each interval, and the weight. Lines are sorted by falling
-weight.
+"""A line of a panel: label, value for each interval, and weight. The line with the greatest weight is
+first.
 """
 
 
@@ -308,9 +304,7 @@ class LinePanel(Panel):
         return bool(self._labels) and self.statistics.intervals.count > 1
 
     def readout(self, run: Statistics) -> str:
-        """Return the number of lines that are not drawn, or the figures of the panel if all lines are
-        drawn.
-        """
+        """Return the number of omitted lines, or the figures of the panel if no line is omitted."""
         return f"{self._left_out} more not drawn" if self._left_out else self._readout(run)
 
     def entries(self) -> list[LegendEntry]:

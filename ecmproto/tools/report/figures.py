@@ -342,9 +342,7 @@ def _draw_band(
 def draw_panel(
     sheet: Sheet, panels: Panels[Shown], run: Shown, left_px: float, top_px: float, *, numbers: bool = True
 ) -> None:
-    """Draw the panel of a run with the readout above, and with the axis numbers below if ``numbers`` is
-    true.
-    """
+    """Draw the panel of a run with the readout above. ``numbers`` draws the axis numbers below."""
     form = sheet.form
     box = AxesBox(
         left_px=left_px + panels.left_px,

@@ -204,9 +204,7 @@ def _rates(octets: NDArray[Any], edges_ns: NDArray[np.int64]) -> NDArray[np.floa
 
 
 def _messages(figures: RunFigures) -> Messages:
-    """Return the messages by sender, with a row for each port or host and a mark for each window with
-    messages.
-    """
+    """Return the messages, with a row for each sender and a mark for each window with messages."""
     series = [each for each in figures.result.messages if each.frames.any()]
     labels = [f"{each.kind} of {each.port}" for each in series]
     if not series:

@@ -270,9 +270,7 @@ def draw_area(axes: Axes, index: int, row: Row, edges: Floats, form: Format) -> 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _MAX_DRAWABLE = 1e30
-"""The maximum value that is drawn. Sums of greater values overflow, so greater values are omitted like
-NaN.
-"""
+"""The maximum value that is drawn. Greater values are omitted like NaN, because their sums overflow."""
 
 
 def drawable(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -147,7 +147,7 @@ class FeedbackPanels(Panels[Run]):
         return labelled_scale(run.feedback_label, max(map(abs, self._ends[id(run)])))
 
     def _style(self, priority: int) -> LineStyle:
-        # Of the priority alone, so that it has one colour in every report.
+        # The style depends only on the priority, so that a priority has the same colour in every report.
         return line_style(priority + 1)
 
 

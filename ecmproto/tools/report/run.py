@@ -158,9 +158,7 @@ class Drops:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PauseCurve:
-    """The time in each slot during which PAUSE or PFC stopped ``label``. For slots, see
-    :class:`QueueCurve`.
-    """
+    """The time in each slot (see :class:`QueueCurve`) during which PAUSE or PFC stopped ``label``."""
 
     label: str
     """The name of the paused traffic, such as "priority 3"."""
@@ -213,9 +211,7 @@ class Run:
     measured_ns: tuple[int, int] | None = None
     """The start and end of the measured time, which is shaded in pictures. ``None`` means the whole run."""
     variant: str = ""
-    """The name that distinguishes runs of the same mechanism, such as "qcn:w=4". An empty text selects the
-    name of the mechanism.
-    """
+    """The name among runs of the same mechanism, such as "qcn:w=4", or an empty text."""
     facts: tuple[tuple[str, str], ...] = ()
     """Facts as pairs of label and text, such as the port rate, the seed, the loop and the feedback delay."""
     parameters: tuple[tuple[str, str, str], ...] = ()
@@ -228,9 +224,7 @@ class Run:
     set_point_octets: int | None = None
     feedback: Feedback = field(default_factory=Feedback)
     feedback_label: str = "feedback"
-    """The name of the feedback, with its unit in parentheses, such as "Fb (octets)" or "advertised rate
-    (bit/s)".
-    """
+    """The name of the feedback, with its unit in parentheses, such as "Fb (octets)"."""
     flows: tuple[FlowCurves, ...] = ()
     """At most FLOWS_SHOWN flows, or quantiles if the run has more flows."""
     messages: Messages = field(default_factory=Messages)

@@ -53,9 +53,7 @@ class Sampled:
         self._sent = Numbering(self._MOST)
         """Data frames by source with VLAN, and by destination. VLAN 0 means that the frame has no tag."""
         self._cnms = FirstEvents(self._MOST, 4)
-        """CNMs by source, VLAN and destination of the sampled frame. Each entry contains the CPID of the
-        CNM.
-        """
+        """CNMs by source, VLAN and destination of the sampled frame. Each entry contains the CPID."""
 
     def add(self, rows: Rows) -> None:
         """Record the frames that stations send, and the sampled frames in CNMs."""

@@ -78,9 +78,7 @@ class _Links:
         self._pauses: dict[tuple[int, ...], _Seen] = {}
         """PFC frames by interface and priority."""
         self._roce: dict[tuple[int, ...], _Seen] = {}
-        """RoCE frames other than CNPs, by interface, priority (or `_UNTAGGED`) and DSCP (`_NO_DSCP` for
-        RoCEv1).
-        """
+        """RoCE frames other than CNPs, by interface, priority (or `_UNTAGGED`) and DSCP (or `_NO_DSCP`)."""
 
     def add(self, rows: Rows) -> None:
         """Record the LLDP, PFC and RoCE frames of a batch."""
@@ -153,9 +151,7 @@ class _Teller:
     def __call__(
         self, rule: str, at: _Station | _Seen, wrong: bool, what: str, measured: Value, allowed: Value = None
     ) -> None:
-        """Report a judged frame or station. The finding about a station has the frame of the latest
-        LLDPDU.
-        """
+        """Report a judged frame or station. A station is reported at its latest LLDPDU."""
         subject = at.address if isinstance(at, _Station) and rule in _OF_STATIONS else self._interface
         place = (at.number, at.time_ns, self._interface, subject)
         where = Where(*(np.array([each], np.int64) for each in place))
@@ -252,14 +248,12 @@ def _frames(seen: _Seen) -> str:
 
 
 def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | None:
-    """Return the application entry of an end that matches RoCE frames with a DSCP, and the assigned
-    priorities.
-    """
+    """Return the application entry of an end for RoCE frames with a DSCP, and the assigned priorities."""
     ways = {("dscp", dscp), *((name, ROCE_PORT) for name in ("udp port", "port"))}
     if dscp == _NO_DSCP:
         ways = {("ethertype", ROCE_ETHERTYPE)}
     entries = [each for each in neighbour.applications if (each.selector, each.protocol) in ways]
-    # an entry for a DSCP is narrower than one for a port
+    # an entry for a DSCP has precedence over an entry for a port
     entries.sort(key=lambda each: each.selector != "dscp")
     return (f"{entries[0].selector} {entries[0].protocol}", entries[0].priorities) if entries else None
 

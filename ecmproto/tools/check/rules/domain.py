@@ -165,9 +165,7 @@ class _Edges:
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._sent = FirstEvents(_MOST_SENT, 2)
-        """Tagged frames by source, priority and interface. Each entry contains the source and the
-        priority.
-        """
+        """Tagged frames by source, priority and interface. Each entry contains source and priority."""
         self._speakers: dict[tuple[int, int], int] = {}
         """The CNPVs of each speaker, by interface and address."""
 
@@ -243,7 +241,7 @@ RULES = (
         clause="802.1Q 30; wire-formats 2, 9",
         severity="error",
         subject=SENDER,
-        # on the same fields as the rules below, so that frames are looked at once
+        # the same fields as in the rules below, so that frames are selected only once
         on=_TAGS_AND_LLDP,
         fields=_CNTAG,
         optional=(*PRIORITY_FIELDS, _CNM),

@@ -104,14 +104,12 @@ def control_frames(types: EtherTypes) -> dict[int, str]:
 
 
 def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
-    """Judge that Qoff is within ±Qeq and Qdelta is within ±2·Qeq. If Qeq is not set, the maximum Qeq is
-    used.
-    """
+    """Judge that Qoff is within ±Qeq and Qdelta is within ±2·Qeq. An unknown Qeq is the maximum."""
     scaled = parameters.qeq_octets * parameters.qscale or _LARGEST_UNITS * 64
     most_off, most_delta = int(scaled) // 64, int(2 * scaled) // 64
     q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
     beyond, far = np.abs(q_off) > most_off, np.abs(q_delta) > most_delta
-    # a saturated Qdelta is 2·Qeq, and no offset is above Qeq
+    # a saturated Qdelta is 2·Qeq, and no offset exceeds Qeq
     saturated = most_delta if parameters.qeq_octets else 2 * np.abs(q_off) - 1
     claims = (rows[f"{prefix}.q"] != 0) & (np.abs(q_delta) < saturated)
 

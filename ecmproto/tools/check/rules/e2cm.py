@@ -156,7 +156,7 @@ class Answers:
                 flow.open = flow.open or event
                 continue
             if flow.first_reply_ns is None:
-                # what was open before may have been so since an earlier part
+                # the open probe may have an earlier probe without a reply in an earlier part
                 flow.head, flow.first_reply_ns = flow.open, event[1]
             elif flow.open is not None:
                 due.append([*flow.open, key, event[1]])
@@ -236,9 +236,7 @@ class Latencies:
         self._chain = Chain(self._MOST, 3)
 
     def add(self, rows: Rows) -> None:
-        """Compare the probes of each flow with the previous probe in the same direction on the same
-        interface.
-        """
+        """Compare each probe with the previous probe of the flow, in the same direction and interface."""
         kind = rows["e2cm.type"]
         probes = np.flatnonzero((rows.time_ns != NO_TIME) & ((kind == PROBE_FWD) | (kind == PROBE_REV)))
         key, is_reply = _flow_key(rows)[probes], (kind[probes] == PROBE_REV).astype(np.int64)
@@ -251,7 +249,7 @@ class Latencies:
     def _take(self, pairs: Pairs) -> None:
         before, now = pairs.before, pairs.now
         told, is_reply = now[:, 3], now[:, 4] != 0
-        # a forward probe has its source's clock, a reply the latency: both modulo 2^32
+        # a forward probe contains the source's clock, and a reply contains the latency, both modulo 2^32
         passed = np.where(is_reply, 0, now[:, TIME] - before[:, TIME])
         change = (told - before[:, 3] - passed + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
         number, time_ns, interface = now[:, :3].T

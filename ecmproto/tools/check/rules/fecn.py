@@ -145,7 +145,7 @@ class AlongPaths:
 
     def join(self, later: AlongPaths, shift: Shift) -> None:
         """Add the queues of a later part."""
-        # its keys are places, and hold no interface
+        # the keys of this chain contain no interface
         self._take(self._chain.join(later._chain, shift, keys_move=False))
         self._count(self._same.join(later._same, shift))
         self._often |= later._often
@@ -191,9 +191,7 @@ class Returns:
 
     _MOST = 1 << 13
     _TAGS = 8
-    """The maximum number of latest tags of a queue. A new tag may be in transit when the previous tag
-    returns.
-    """
+    """The maximum number of kept tags of a queue. A new tag may be sent before the previous tag returns."""
     _HEAD = 64
 
     def __init__(self, settings: Settings, report: Report) -> None:
@@ -243,7 +241,7 @@ class Returns:
         latest = queue.tags[-1] if queue.tags else None
         is_near = latest is not None and abs(event[TIME] - latest[0]) <= self._within_ns
         if latest is not None and is_near:
-            # one interface sees a tag once: this queue is tagged more often than every τ
+            # an interface sees each tag once, so this queue has tags more often than every τ
             queue.often |= event[INTERFACE] in latest[2:]
         if latest is None or not is_near or queue.often:
             queue.tags.append([event[TIME], rate, event[INTERFACE]])
@@ -330,7 +328,7 @@ class UnknownQueues:
             since_ns[key >> 16] = min(time_ns, since_ns.get(key >> 16, time_ns))
         keys = self._returned.keys
         number, time_ns, interface = self._returned.events.T
-        # the tag that this one returns may precede the capture
+        # the tag of this returned rate may precede the capture
         begun = [since_ns.get(key >> 16, _NEVER_NS) + self._interval_ns for key in keys.tolist()]
         report.tell(
             "FECN006", Where(number, time_ns, interface, keys),
@@ -355,9 +353,7 @@ class _Queue:
     head: list[tuple[bool, int, list[int]]] = field(default_factory=list)
     is_full: bool = False
     often: bool = False
-    """Whether the queue has tags more often than every τ. A tag on another interface may then be another
-    tag.
-    """
+    """Whether the queue has tags more often than every τ, so that tags on two interfaces may differ."""
 
 
 @plain_value
@@ -457,7 +453,7 @@ class Reports:
         passed = time_ns - last_ns
         low, high = self._interval_ns - self._jitter_ns, self._interval_ns + self._jitter_ns
         late = self._is_late(time_ns, last_ns, data_ns)
-        # where no data is seen, a source that was silent is reported to when it sends again
+        # without captured data, a report after a long gap may be for a source that sends again
         late |= (data_ns == NO_TIME) & (passed > high) & (passed < low + self._interval_ns)
         self._report.tell(
             "DBP002", Where(number, time_ns, interface, station),
@@ -474,7 +470,7 @@ class Reports:
         after this report.
         """
         interval_ns, jitter_ns = self._interval_ns, self._jitter_ns
-        # a source that began again is due an interval later
+        # if a source sends again, the next report is due an interval later
         began = data_ns > last_ns + interval_ns - jitter_ns
         late: Mask = time_ns > np.where(began, data_ns, last_ns) + interval_ns + jitter_ns
         late &= data_ns != NO_TIME

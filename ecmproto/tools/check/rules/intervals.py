@@ -61,9 +61,7 @@ class Sampling(Counted):
     oversampling_shift: int = redeclared(SamplingParameters, "oversampling_shift")
 
     def __post_init__(self) -> None:
-        """Validate the fields and the relations between fields. Raises ParameterError for an invalid
-        value.
-        """
+        """Validate the fields. Raises ParameterError for an invalid value or combination."""
         sampling = SamplingParameters(
             fixed_octets=self.fixed_octets,
             random_octets=self.random_octets,
@@ -92,9 +90,7 @@ class Intervals:
     """The names of the values that determine the minimum number of octets, for findings."""
     PARAMETERS: type[Counted]
     GIVEN = ""
-    """The parameter that the rule requires, or an empty text. Without this parameter, the rule judges
-    nothing.
-    """
+    """The required parameter, or an empty text. The rule judges nothing without this parameter."""
 
     _MOST_POINTS = 1024
     _MOST_SHORT = 1000
@@ -119,9 +115,7 @@ class Intervals:
         raise NotImplementedError
 
     def grown(self, pairs: Pairs) -> Int64:
-        """Return the growth of the queue between the two messages of each pair, in octets, or an upper
-        bound.
-        """
+        """Return the growth of the queue between the messages of each pair, or an upper limit, in octets."""
         raise NotImplementedError
 
     def is_judged(self, pairs: Pairs) -> Mask:
@@ -139,7 +133,7 @@ class Intervals:
             octets = np.where(is_message, 0, octets)
             at = np.flatnonzero(is_message & rows.has(self.SHOWS))
             self._take(self._followed(rows, at, priority, octets))
-        # sums of a batch are exact in floats: they are far below 2^53
+        # floats represent the sums of a batch exactly, because the sums are far below 2^53
         self._totals += np.bincount(priority, weights=octets, minlength=8).astype(np.int64)
         self._largest = max(self._largest, int(octets.max(initial=0)))
 
@@ -164,7 +158,7 @@ class Intervals:
         needed = self.needed(pairs)
         counted_octets = pairs.now[:, 3] - pairs.before[:, 3] + np.maximum(self.grown(pairs), 0)
         cpids, which = np.unique(pairs.low, return_inverse=True)
-        # sums of a batch are exact in floats: they are far below 2^53
+        # floats represent the sums of a batch exactly, because the sums are far below 2^53
         added = [np.bincount(which, weights=octets) for octets in (counted_octets, needed)]
         for cpid, *sums in zip(cpids.tolist(), *added, np.bincount(which), strict=True):
             here = self._points.setdefault(cpid, [0, 0, 0])
@@ -193,7 +187,7 @@ class Intervals:
 
     def end(self, report: Report) -> None:
         """Report too short intervals of congestion points with enough captured octets."""
-        # a frame may precede or follow the message that it caused in the capture
+        # in the capture, a frame may precede or follow the message that the frame caused
         short = self._short[self._short[:, 4] + 2 * self._largest < self._short[:, 5]]
         for cpid, (have, need, intervals) in self._points.items():
             rows = short[short[:, 3] == cpid]

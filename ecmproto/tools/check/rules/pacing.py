@@ -53,9 +53,7 @@ class Pacing:
         self._interval_ns, self._scope, self._report = interval_ns, scope, report
         self._chains = {name: Chain(MOST_QUEUE_PAIRS, 4) for name in SCOPES}
         self._senders: dict[tuple[int, int], Int64] = {}
-        """The number of successive CNPs and the number of early CNPs in each scope, by both halves of the
-        address.
-        """
+        """The counts of successive CNPs and of early CNPs in each scope, by both halves of the address."""
 
     def add(self, rows: Rows, ends: Sequence[Int64], cnps: Mask, naks: Mask) -> None:
         """Add the CNPs and NAKs of a batch. ``ends`` contains the halves of each row's addresses."""

@@ -111,7 +111,7 @@ class _Faults:
             "timers": (stray, "0"),
             "length": (rows.octets, "60 octets without the FCS"),
         }
-        # frames with the last fault have no fields: they are PFC000's
+        # PFC000 reports frames with the last fault, because these frames have no fields
         for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), found, FAULT_RULES, strict=False):
             if fault != "not_lossless" or self._lossless is not None:
                 self._report.judge(rule.id, rows, Judged(wrong, what, *told.get(fault, (None, None))))
@@ -131,9 +131,7 @@ class _Faults:
 
 
 class _PauseFaults:
-    """A check of each PAUSE frame for faults that a receiver may reject. The check covers all
-    `PAUSE_RULES`.
-    """
+    """A check of each PAUSE frame for faults that a receiver may reject (all `PAUSE_RULES`)."""
 
     frames_alone = True
 

@@ -266,9 +266,7 @@ class FeedbackAgainstQueue:
         return found
 
     def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
-        """Return w and Qeq of a congestion point, or ``None`` if no values match. Adds a note to the
-        report.
-        """
+        """Return w and Qeq of a congestion point, or ``None`` if no values match, and add a note."""
         used, written = self._fit(rows[: self._ESTIMATED_FROM], _AS_WRITTEN)
         is_enough, is_given = used >= self._LEAST_CNMS, self._w is not None or self._qeq is not None
         fit = written
@@ -344,7 +342,7 @@ class FeedbackAgainstQueue:
         best: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
         for w in reading.weights if self._w is None else [self._w]:
             low, high = _pushed(offset, delta, w, reading.unit)
-            # the divisor Qeq·(2w + 1) lies between these
+            # the limits of the divisor Qeq·(2w + 1)
             least, most = np.maximum(low, 0) * _MOST_FB / (fb + 1), high * _MOST_FB / fb
             if self._qeq is not None:
                 divisor = self._qeq * (2 * w + 1)
@@ -371,7 +369,7 @@ class FeedbackAgainstQueue:
         number, time_ns, interface, cpid, fb, offset, delta = rows.T
         low, high = _pushed(offset, delta, w, QUEUE_UNIT_OCTETS)
         factor = _MOST_FB / (qeq * (2 * w + 1))
-        # a number at the border of one more may be either for how it was divided
+        # near an integer, rounding in the division permits both neighbouring values
         least = np.clip(np.floor(low * factor - 1e-6), 0, _MOST_FB).astype(np.int64)
         most = np.clip(np.floor(high * factor + 1e-6), 0, _MOST_FB).astype(np.int64)
         wrong = (fb < least) | (fb > most)
@@ -390,9 +388,7 @@ class FeedbackAgainstQueue:
 
 
 def _pushed(offset: Int64, delta: Int64, w: float, unit: int) -> tuple[Any, Any]:
-    """Return the lower and the upper limit of −Fb in octets, because the fields are truncated to their
-    unit.
-    """
+    """Return the lower and the upper limit of −Fb in octets, which allow for truncated fields."""
     middle = unit * (w * delta - offset)
     hidden = (unit - 1) * (1 + w)
     return middle - hidden, middle + hidden
@@ -404,7 +400,7 @@ def _max_coverage(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]
     starts, ends = np.sort(minimum[whole]), np.sort(maximum[whole])
     if not len(starts):
         return 0, (0.0, 0.0)
-    # after each start: the intervals that have begun, less the ones that ended before
+    # after each start: the number of started intervals minus the number of ended intervals
     covered = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, "right")
     place = int(covered.argmax())
     start = float(starts[place])
@@ -426,9 +422,7 @@ def _roundest(low: float, high: float, usual: int) -> int:
 
 
 class Flows:
-    """The destination stations and flows of CNMs, compared with the senders in the capture (QCN008 and
-    QCN009).
-    """
+    """The destinations and flows of CNMs, compared with the senders in the capture (QCN008, QCN009)."""
 
     _MOST = 1 << 16
 

@@ -113,7 +113,7 @@ class Reactions:
             if len(rows.columns[name]):
                 is_data = is_data & ~rows.has(name)
         if not len(self._waiting) and not len(messages):
-            # most captures have no such message: only the latest window may be needed, and the first
+            # most captures have no such message, so only the latest and the first window are kept
             latest = rows.time_ns >= last_ns - WINDOW_NS
             is_data = is_data & (latest | (rows.time_ns < self._first_ns + _HEAD_NS))
         new = np.flatnonzero(is_data)
@@ -145,9 +145,7 @@ class Reactions:
         self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MOST_ROWS:])
 
     def join(self, later: Reactions, shift: Shift) -> None:
-        """Add a later part. The first frames of the later part are added again after the frames of this
-        part.
-        """
+        """Add a later part. Its first frames are processed again, after the frames of this part."""
         if later._first_ns == NO_TIME:
             return
         if self._first_ns == NO_TIME:
@@ -157,7 +155,7 @@ class Reactions:
         messages[:, 4] += shift.interfaces
         self._take(later._first_data, messages, max(self._last_ns, later._last_ns))
         if later._last_ns >= later._first_ns + _HEAD_NS:
-            # waiting messages came after the first frames, so that the latest are needed
+            # waiting messages arrived after the first frames, and therefore need the latest frames
             self._data = later._data
         for flow, (count, before, behind, subject, number, time_ns, interface) in later._flows.items():
             place = [number + shift.frames, time_ns, interface + shift.interfaces]

@@ -136,9 +136,7 @@ class _Answers:
         self._times = CountedTimes()
         self._counts = RoceCounts(self._times.timeline)
         self._cnps = Chain(MOST_QUEUE_PAIRS, 5)
-        """CNPs by addresses, queue pair and interface. Each event contains the halves of both addresses and
-        the queue pair.
-        """
+        """CNPs by flow and interface. Each event contains the halves of both addresses and the queue pair."""
         self._pacing = Pacing(self._parameters.interval_ns, self._parameters.scope, report)
         self._first_ns = _NEVER_NS
 
@@ -179,18 +177,16 @@ class _Answers:
             self._answered(report, traffic.queue_pairs)
 
     def _answered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
-        """Report CNPs without an earlier CE mark, and CNPs to queue pairs that the destination does not
-        use.
-        """
+        """Report CNPs without an earlier CE mark, and CNPs to unknown queue pairs."""
         first, last = (
-            # of those on several interfaces
+            # a flow on several interfaces has one row
             np.array(
                 [pick(each, key=lambda event: event[TIME]) for each in _by_flow(rows).values()], np.int64
             )
             for rows, pick in zip(self._cnps.ends, (min, max), strict=True)
         )
         since_ns = self._first_ns + self._parameters.answer_ns
-        # what the first one answers may have come before the capture began
+        # the CE mark for the first CNP may precede the capture
         judged = np.where(first[:, [TIME]] < since_ns, last, first)
         number, time_ns, interface, *halves, queue_pair = judged.T
         ends = [
@@ -217,7 +213,7 @@ class _Answers:
                 about=np.array(shows) & (time_ns >= since_ns),
             ),
         )  # fmt: skip
-        # each queue pair of a reliable connection has one at the other end: equal numbers are complete
+        # each queue pair of a reliable connection has a peer, so equal numbers of queue pairs are complete
         there, here = ([named.get(each, set()) for each in every] for every in (flows, ends))
         known = [0 < len(one) <= len(other) for one, other in zip(there, here, strict=True)]
         mine = [at in each for at, each in zip(queue_pair.tolist(), here, strict=True)]
@@ -241,7 +237,7 @@ class _Answers:
             and each.other_direction
             and self._times.last_ns - each.first_ce_ns >= self._parameters.answer_ns
         ]
-        # one that paces by port or destination spends its CNPs on the flow that was marked first
+        # with a scope of port or destination, the first marked flow may get all CNPs
         sharing = self._pacing.sharing
         marked = [each for each in marked if each.destination not in sharing]
         table = np.array([(0, each.first_ce_ns, 0, each.queue_pair) for each in marked], np.int64)
@@ -261,7 +257,7 @@ class _Answers:
         seen = [
             each
             for each in queue_pairs
-            # a capture of several ports has each frame several times
+            # a capture of several ports contains each frame several times
             if each.other_direction and 0 < _MANY * (each.psn_repeats or 0) < each.data_frames
         ]
         report.tell(
@@ -323,7 +319,7 @@ def _transport_version(packets: Rows, parameters: DCQCNRules) -> Judged:
 
 def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
     udp, is_ip4, is_ip6 = packets["udp.length"], packets.has("ip.len"), packets.has("ipv6.plen")
-    # a length of 0 is left to be filled in by the network card, and a fragment has less than its datagram
+    # the network card fills in a length of 0, and a fragment is shorter than its datagram
     payload = packets["ip.len"] - 4 * packets["ip.ihl"]
     about = (packets["ip.len"] > 0) & (packets["ip.proto"] == PROTO_UDP) & (packets["ip.flags"] & 1 == 0)
     if is_ip6.any():
@@ -352,11 +348,11 @@ class _MarkedChecksums:
         frames = frames_of(rows.batch.select(marked), rows.interfaces)
         header = find_layers(frames, (IPv4,), rows.ethertypes, None).entries[IPv4]
         octets = 4 * (frames.buffer[header.start] & 15)
-        header = header.select((octets >= IPv4.fixed_octets) & (header.octets >= octets))  # complete ones
-        # the outermost of several comes first
+        header = header.select((octets >= IPv4.fixed_octets) & (header.octets >= octets))  # complete headers
+        # the outermost header is first
         at, first = np.unique(header.row, return_index=True)
         there, needed = _checksums(frames.buffer, header.start[first])
-        # CE is 1 more than ECT(0) and 2 more than ECT(1); the checksum is so much less
+        # the difference of CE and ECT reduces the checksum by 1 or 2
         off = (there - needed) % 0xFFFF
         picks = marked[at]
         self._report.tell(
@@ -383,7 +379,7 @@ def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
         mine = np.flatnonzero(octets == length)
         words = sliding_window_view(buffer, length)[start[mine]].view(">u2")
         there[mine] = words[:, _CHECKSUM_WORD]
-        # a header has few words and a batch many headers: column by column
+        # column by column, because a header has few words but a batch has many headers
         total[mine] = sum(words[:, at].astype(np.int64) for at in range(length // 2)) - there[mine]
     total = (total & 0xFFFF) + (total >> 16)
     return there, ~(total + (total >> 16)) & 0xFFFF
