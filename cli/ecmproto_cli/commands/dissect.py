@@ -1,7 +1,7 @@
-"""``ecmproto dissect``: a capture's frames as lines, trees, fields, JSON or columns, and copies of them.
+"""``ecmproto dissect``: show the frames of a capture as lines, trees, fields, JSON or columns, or copy them.
 
-Frames are shown one by one at first, and column by column once a capture proves large.  Both paths give the
-same text; the second loads kernels first, which takes as long as some ten thousand frames.
+Frames are processed one by one at first, and column by column if the capture is large. Both methods give the
+same text. The second method loads compiled code first, which takes as long as about ten thousand frames.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from ecmproto_cli.capturing import HeldInterrupt
 
     OutputCounts: TypeAlias = tuple[int, int, Counter[int]]
-    """Numbers of frames, of shown frames, and of frames by link types that are not decoded."""
+    """The number of frames, the number of shown frames, and the number of frames per link type without a
+    decoder.
+    """
     Interrupt: TypeAlias = HeldInterrupt | StoppingInterrupt
 
 CAPTURES = ("pcap", "pcapng")
@@ -198,7 +200,9 @@ def command(
 
 
 def _binary_target(form: str, output: str | None) -> str:
-    """Return the destination of binary output: ``output``, or stdout; UsageError if that is a terminal."""
+    """Return the destination of binary output: ``output`` or stdout; raise UsageError if stdout is a
+    terminal.
+    """
     if output in (None, "-") and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is binary: expected -w FILE or a pipe, got a terminal")
     return output or "-"
@@ -206,7 +210,7 @@ def _binary_target(form: str, output: str | None) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _FormOptions:
-    """The form of output that the options select, and its settings."""
+    """The output form that the options select, and the settings of the form."""
 
     verbose: bool
     hex: bool
@@ -217,16 +221,18 @@ class _FormOptions:
 
     @property
     def kind(self) -> str:
-        """The name of the form."""
+        """Return the name of the form."""
         return self.form or ("tree" if self.verbose or self.deep else "fields" if self.fields else "line")
 
     @property
     def something(self) -> bool:
-        """Whether a form is requested explicitly."""
+        """Return whether an option selects a form explicitly."""
         return bool(self.verbose or self.hex or self.form or self.fields or self.deep)
 
     def check(self, copy: str | None) -> None:
-        """Refuse options that contradict each other; ``copy`` is the capture to copy the frames to."""
+        """Refuse options that contradict each other; ``copy`` is the path of the capture to which frames are
+        copied.
+        """
         kind = self.kind
         if self.verbose and kind != "tree":
             raise click.UsageError(f"-V means -T tree: expected no -T {kind} and no -e")
@@ -244,7 +250,7 @@ class _FormOptions:
             raise click.UsageError("-w - writes the copy to stdout, so nothing else can be shown there")
 
     def build(self, ethertypes: EtherTypes, *, to_file: bool) -> Form:
-        """Return the form, without colours if its output goes to a file."""
+        """Return the form; a form that is written to a file has no colours."""
         from ecmproto.frames import dissect
 
         style = paint if is_coloured() and not to_file else dissect.plain
@@ -277,7 +283,7 @@ def _run(
     limit: int | None,
     flush: Callable[[], None] | None,
 ) -> bool:
-    """Show and copy the reader's frames, up to ``limit``; return whether it was interrupted."""
+    """Show and copy the reader's frames, up to ``limit``; return whether an interrupt ended the work."""
     from ecmproto.frames.capture import Batch
 
     items = iter(reader) if copier is None and not out.lists_blocks else reader.items()
@@ -305,7 +311,7 @@ def _run(
 
 
 def _run_forked(path: str, out: Output, reader: CaptureReader, processes: int) -> ForkedCapture:
-    """Show all frames of a large file, of which several processes make the text; return what was read."""
+    """Show all frames of a large file with several processes, and return the capture."""
     from ecmproto.frames.capture.forked import PART_OCTETS, ForkedCapture
 
     with interrupts(reader) as held:
@@ -332,7 +338,7 @@ def _run_forked(path: str, out: Output, reader: CaptureReader, processes: int) -
 def _report(
     reader: CaptureReader | ForkedCapture, out: Output, copier: CaptureCopier | None, output: str | None
 ) -> None:
-    """Print warnings on stderr; raise the error that ended the reading early."""
+    """Print warnings on stderr, and raise the error that ended the reading early."""
     for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
         warn(warning)
     for linktype, count in out.unknown.items():
@@ -351,42 +357,53 @@ def _report(
 
 
 FIRST_FRAMES = 1024
-"""Frames in the first batches; few enough for early output, and for a progress bar that moves."""
+"""The number of frames in the first batches.
+
+The number is small, so output starts early and a progress bar moves.
+"""
 _LARGE_FRAMES = 1 << 16
 _MANY_FRAMES = 24_576
-"""The minimum size of a large capture in frames: for fewer, loading compiled code takes too long."""
+"""The minimum size of a large capture in frames; for fewer frames, the load of compiled code takes too
+long.
+"""
 _MANY_OF_FORM = {"tree": 6144, "json": 12_288, "ndjson": 12_288}
-"""The same minimum for forms with more text per frame."""
+"""The minimum size of a large capture in frames, for forms with more text per frame."""
 _TEXT_OF_FORM = {"tree": 4, "ndjson": 2}
-"""The size of the text of forms with more text per frame, relative to lines."""
+"""The amount of text relative to lines, for forms with more text per frame."""
 _FULL_FRAMES = 64
-"""The minimum size of a batch for kernels; a slow pipe delivers fewer frames at a time."""
+"""The minimum batch size for compiled code; a slow pipe delivers fewer frames at a time."""
 _COMMENTED = ("tree", "json", "ndjson")
 _THREADS = 2
 _BATCHES_AHEAD = 2
-"""Batches begun before the preceding one is shown; not more than threads, all but one of which may wait."""
+"""The number of batches that are started before the previous batch is shown.
+
+The number is not more than the number of threads, because all threads except one may have to wait.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
-    """A batch in progress, to be shown in its turn."""
+    """A batch in progress that is shown after the previous batches."""
 
     output: Output
     batch: Batch
     passes: bool = False
-    """Whether all its frames are selected, and none is shown."""
+    """Whether all frames of the batch are selected and no frame is shown."""
     turn: Turn | None = None
-    """The lock of the following batches by columns, if this one is shown frame by frame."""
+    """The lock that the following batches in columns wait for, if this batch is shown frame by frame."""
     work: Future[tuple[Batch, Iterable[bytes | memoryview]]] | None = None
-    """The pending result of a thread that works by columns."""
+    """The pending result of a thread that processes the batch in columns."""
 
     def show(self, held: Interrupt) -> Batch:
-        """Show its frames that the filter selects, and return them."""
+        """Show the frames of the batch that the filter selects, and return these frames."""
         return self.output.show(self, held)
 
 
 class Output:
-    """An output of frames in a form, on stdout or in a file (no form: nowhere), which counts its frames."""
+    """An output of frames in a form, which is written to stdout or a file, and which counts the frames.
+
+    Without a form, nothing is written.
+    """
 
     def __init__(
         self,
@@ -408,7 +425,7 @@ class Output:
         self._ethertypes = ethertypes
         self._commented = kind in _COMMENTED
         self.lists_blocks = kind == "json"
-        """Whether it lists the interfaces that were described before the first frame."""
+        """Whether the output lists the interfaces that were described before the first frame."""
         self._filter = filter
         self._stdout = Stdout("" if sink is None and kind in ("line", "tree") else "utf-8", sink)
         self._begun = False
@@ -420,13 +437,15 @@ class Output:
         self._turn: Turn | None = None
         self._reporting = ExitStack()
         self.frames = 0
-        """Frames read, including those not selected by the filter."""
+        """The number of frames read, including frames that the filter did not select."""
         self.selected = 0
         self.unknown: Counter[int] = Counter()
-        """Frames by link types that are not decoded."""
+        """The number of frames per link type without a decoder."""
 
     def processes(self, paths: Sequence[str], fields: Sequence[str]) -> int:
-        """Return the number of processes that make the text of captures, with these ``fields``."""
+        """Return the number of processes that create the text of captures; ``fields`` are the fields of the
+        output.
+        """
         from ecmproto.frames.capture import open_capture
         from ecmproto.frames.capture.forked import processes_for
         from ecmproto.frames.filter.fields import DISPLAYED
@@ -442,7 +461,9 @@ class Output:
         return processes
 
     def work(self, reader: CaptureReader, put: Callable[[bytes | memoryview], None]) -> OutputCounts:
-        """Pass on the text of a part of the capture, in a process of its own; return its counts."""
+        """Pass on the text of a part of the capture in a separate process, and return the counts of
+        frames.
+        """
         assert self._listing is not None
         self._reader, self.frames, self.selected = reader, 0, 0
         self.unknown.clear()
@@ -456,13 +477,13 @@ class Output:
         return self.frames, self.selected, self.unknown
 
     def begin(self) -> None:
-        """Show the text before the first frame."""
+        """Write the text that precedes the first frame."""
         if self._form is not None and not self._begun:
             self._begun = True
             self._stdout.write(self._form.begin(self._reader))
 
     def put(self, text: memoryview) -> None:
-        """Write text that another process made."""
+        """Write text that another process created."""
         self._stdout.write_octets(text)
 
     def count(self, counts: OutputCounts) -> None:
@@ -473,9 +494,9 @@ class Output:
         self.unknown += unknown
 
     def begun(self, items: Iterable[Any], limit: int | None) -> Iterator[Any]:
-        """Yield the reader's items, up to ``limit`` frames; batches as `Shown`.
+        """Yield the reader's items, up to ``limit`` frames; a batch is yielded as `Shown`.
 
-        The following batches of a large file are begun before one is shown.
+        In a large file, the processing of following batches starts before a batch is shown.
         """
         from ecmproto.frames.capture import Batch
 
@@ -493,7 +514,7 @@ class Output:
             yield self._waiting.popleft()
 
     def _shown(self, batch: Batch) -> Shown:
-        """Begin with a batch; its frames count as read."""
+        """Start the processing of a batch; the frames count as read."""
         self.frames += len(batch)
         self._count_unknown(batch)
         if self._form is None and self._filter is None:
@@ -517,9 +538,9 @@ class Output:
         return Shown(self, batch, work=self._pool.submit(work))
 
     def show(self, shown: Shown, held: Interrupt) -> Batch:
-        """Show the frames of a batch that the filter selects, and return them.
+        """Show the frames of a batch that the filter selects, and return these frames.
 
-        A deferred interrupt of ``held`` is raised between frames.
+        An interrupt that ``held`` deferred is raised between frames.
         """
         kept = shown.batch
         if shown.work is not None:
@@ -539,7 +560,7 @@ class Output:
         return kept
 
     def _is_large(self, batch: Batch) -> bool:
-        """Return whether a batch is to go column by column; larger batches follow one that does."""
+        """Return whether a batch is processed column by column; the following batches are then larger."""
         by_columns = self._form is None or self._listing is not None
         if by_columns and not self._large and self._many():
             self._large = True
@@ -547,7 +568,7 @@ class Output:
         return self._large and len(batch) >= _FULL_FRAMES
 
     def _many(self) -> bool:
-        """Return whether a capture is large, by the rest of its file or the frames read from a pipe."""
+        """Return whether a capture is large, from the rest of the file or the frames read from a pipe."""
         if self._limit is not None and self._limit - self.frames < self._many_frames:
             return False
         if self._reader.size_octets is None:
@@ -558,7 +579,9 @@ class Output:
     def _columns(
         self, batch: Batch, interfaces: Sequence[Interface], turn: Turn
     ) -> tuple[Batch, Iterable[bytes | memoryview]]:
-        """Return the frames of a batch that the filter selects, and their text; runs in a thread."""
+        """Return the frames of a batch that the filter selects, with their text; this method runs in a
+        thread.
+        """
         from ecmproto.frames.filter.fields import DISPLAYED
 
         ethertypes, listing = self._ethertypes, self._listing
@@ -598,7 +621,7 @@ class Output:
         )  # fmt: skip
 
     def _show(self, record: Record, held: Interrupt) -> bool:
-        """Show a frame if the filter selects it; return whether it does."""
+        """Show a frame if the filter selects the frame, and return whether the filter does."""
         selected = self._filter is None or self._filter.matches(record)
         if selected:
             self._reader.displayed.show(record.time_ns)
@@ -610,7 +633,7 @@ class Output:
         return selected
 
     def end(self) -> None:
-        """Show the text after the last frame, so that an interrupted output is complete too."""
+        """Write the text that follows the last frame, so that an interrupted output is complete too."""
         self.begin()
         if self._form is not None:
             self._stdout.write(self._form.end(self._reader))
@@ -649,10 +672,12 @@ def _write_columns(
     ethertypes: EtherTypes,
     force: bool,
 ) -> int:
-    """Write the columns ``fields`` (none: the usual ones) of captures; return the exit code.
+    """Write the columns ``fields`` of captures and return the exit code; no ``fields`` means the default
+    columns.
 
-    ``every`` writes all fields that occur.  The readable part of a truncated capture is written before its
-    CaptureError is raised.  A first interrupt ends the file after the frames before it, as a partial one.
+    ``every`` writes all fields that occur. The readable part of a truncated capture is written before
+    CaptureError is raised. After the first interrupt, the file is completed as a partial file with the frames
+    so far.
     """
     from ecmproto.frames.capture import open_sink
     from ecmproto.frames.capture.names import is_pipe

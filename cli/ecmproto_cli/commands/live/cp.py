@@ -1,4 +1,4 @@
-"""``ecmproto live cp``: a software switch port with a congestion point."""
+"""``ecmproto live cp``: run a software switch port with a congestion point."""
 
 from __future__ import annotations
 
