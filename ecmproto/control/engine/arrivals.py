@@ -1,4 +1,4 @@
-"""Arrival columns of a batch: times from the first arrival, lengths, classes and tags."""
+"""Arrival columns of a batch: times since the first arrival, lengths, classes and tags."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 
 
 class Arrivals(NamedTuple):
-    """A batch at the port: time in ns from the capture's first arrival, octets without FCS, classes.
+    """Arrivals of a batch at the port, as columns: times, lengths and classes.
 
-    Times never decrease, within a batch or between batches. ``tag`` and ``mark`` have the meaning they have
-    in `ecmproto.control.mechanisms.api.protocol.Arrival`.
+    Times are in ns since the capture's first arrival, and lengths in octets without FCS. Times never
+    decrease, within a batch or between batches. ``tag`` and ``mark`` have the same meaning as in
+    `ecmproto.control.mechanisms.api.protocol.Arrival`.
     """
 
     time_ns: NDArray[np.int64]
@@ -55,27 +56,27 @@ def flow_table(machine: Machine, *, stations: int, flows: int, ethertypes: Ether
 
 TIME_LIMIT_NS = 2**62 - 1
 _LATEST_NS = 2**61
-"""The latest time after the first, so that what follows an arrival is due before NEVER_NS, 2^62."""
+"""Latest time since the first frame; events after such an arrival are still due before NEVER_NS, 2^62."""
 _GROUP_BIT = 1
 
 
 class Clock:
-    """The clock of a capture; a record (``kernels.record``)."""
+    """Clock of a capture; a record (``kernels.record``)."""
 
     first_ns: int
-    """The time of the first frame with a timestamp, since 1970."""
+    """Time of the first frame with a timestamp, in ns since 1970."""
     begun: int
     """1 if ``first_ns`` is set."""
     now_ns: int
-    """The latest time so far, counted from ``first_ns``."""
+    """Latest time so far, in ns since ``first_ns``."""
     untimed: int
-    """The number of the batch's frames without a timestamp."""
+    """Number of frames in the batch without a timestamp."""
     backwards: int
-    """The number of the batch's frames stamped before an earlier frame."""
+    """Number of frames in the batch whose timestamp is before the timestamp of an earlier frame."""
 
 
 class Frames(NamedTuple):
-    """The columns of a batch; ``timed`` is empty if all frames have a time."""
+    """Columns of a batch; ``timed`` is empty if all frames have a time."""
 
     buffer: NDArray[np.uint8]
     offset: NDArray[np.int64]
@@ -87,7 +88,7 @@ class Frames(NamedTuple):
 
 
 class ArrivalColumns(NamedTuple):
-    """The columns of `batch.classes.FrameClasses` and the further ones of `Arrivals`."""
+    """Columns of `batch.classes.FrameClasses`, and further columns of `Arrivals`."""
 
     priority: NDArray[np.uint8]
     occupies: NDArray[np.bool_]
@@ -115,13 +116,14 @@ def read(
     clock: Clock,
     result: ArrivalColumns,
 ) -> None:
-    """Fill ``result`` for ``frames``, and advance ``clock``.
+    """Fill in ``result`` for ``frames``, and advance ``clock``.
 
-    ``fcs_octets`` has the FCS length by interface, and is empty if no interface has one. ``own`` is the
-    generator's address as a number, below 0 for none; ``layout`` describes the mechanism's own tag. A frame
-    stamped before an earlier one arrives at that one's time; one without a time, at the latest time so far.
+    ``fcs_octets`` is the FCS length by interface, and is empty if no interface has an FCS. ``own`` is the
+    generator's address as a number; a negative number means no address. ``layout`` describes the mechanism's
+    tag. A frame with a timestamp before an earlier frame arrives at the earlier frame's time. A frame without
+    a timestamp arrives at the latest time so far.
     """
-    # Each array has a local name: a lookup in the tuple costs as much as the walk.
+    # Each array has a local name, because a lookup in the tuple costs as much as the walk.
     buffer, offset, captured, original, stamped_ns, timed, interface = frames
     priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = result[:7]
     time_ns, octets, tagged, tag, mark, numbered = result[7:]
@@ -140,12 +142,12 @@ def read(
         flow_id[i] = one.flow_id
         tagged[i], tag[i], mark[i] = False, 0, 0
         if is_cn:
-            # The walk has already computed it.
+            # The walk has already computed the tag.
             tagged[i], tag[i] = one.cn_tagged, one.flow_id
         elif has_tag:
             tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, tables, layout)
-        # A frame to a group has no single destination to answer for it, so it bypasses reaction points.
-        # Messages do too: forged ones must not use up the station numbers.
+        # A frame to a group has no single destination that can answer, so the frame bypasses reaction points.
+        # Messages bypass them too, because forged messages must not use up the station numbers.
         numbered[i] = one.sampled and count > 0 and signed(buffer[start]) & _GROUP_BIT == 0
         # The record's original length is at least its captured length.
         length = max(original[i], count) - (0 if no_fcs else fcs_octets[interface[i]])
@@ -159,7 +161,7 @@ def read(
 
 @inlined
 def _pass(clock: Clock, stamped_ns: int) -> None:
-    """Advance the clock to the time of a frame."""
+    """Advance the clock to the timestamp of a frame."""
     if clock.begun == 0:
         clock.begun, clock.first_ns = 1, stamped_ns
     # No time is more than 73 years after the first.
@@ -170,24 +172,26 @@ def _pass(clock: Clock, stamped_ns: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EngineBatch:
-    """A batch and the columns that a loop reads."""
+    """Batch of frames, with the columns that the loop reads."""
 
     batch: Batch
     classes: FrameClasses
     arrivals: Arrivals
     messages: NDArray[np.bool_] | None = None
-    """A mask of the messages over IP (`Machine.udp_messages`); None if there can be none."""
+    """Mask of the messages over IP (`Machine.udp_messages`); ``None`` if the mechanism has no such
+    messages.
+    """
     untimed: int
-    """The number of frames without a time."""
+    """Number of frames without a time."""
     backwards: int
-    """The number of frames stamped before an earlier one."""
+    """Number of frames with a timestamp before an earlier frame."""
 
 
 class Intake:
-    """The reader of a capture's batches, in order.
+    """Reader that converts a capture's batches in order.
 
-    With ``flows`` stations and flows are numbered, else all numbers are −1. ``first_time_ns`` is the time of
-    the first frame with a timestamp, if it is already known.
+    With ``flows``, stations and flows are numbered; otherwise all numbers are −1. ``first_time_ns`` is the
+    time of the first frame with a timestamp, if already known.
     """
 
     def __init__(
@@ -212,11 +216,13 @@ class Intake:
 
     @property
     def first_time_ns(self) -> int | None:
-        """Return the time of the first frame that has one, in ns since 1970; None before that frame."""
+        """Return the time of the first frame with a timestamp, in ns since 1970; ``None`` before this
+        frame.
+        """
         return int(self._clock.first_ns) if self._clock.begun else None
 
     def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> EngineBatch:
-        """Return ``batch`` with its columns; ``time_ns`` replaces the frames' timestamps if given."""
+        """Return ``batch`` with its columns; ``time_ns``, if given, replaces the timestamps of the frames."""
         result = new_arrays(ArrivalColumns, len(batch))
         read(
             _frames(batch, time_ns), self._fcs_octets(), self._tables, self._own, self._layout, self._clock,
@@ -237,7 +243,7 @@ class Intake:
         )
 
     def _messages(self, batch: Batch) -> NDArray[np.bool_] | None:
-        """Return the mask of the messages over IP; None if there can be none."""
+        """Return the mask of the messages over IP; ``None`` if the mechanism has no such messages."""
         if self.machine.udp_messages is None:
             return None
         mask = np.zeros(len(batch), np.bool_)

@@ -1,4 +1,4 @@
-"""Configuration of a port and of the stations around it: rates, buffers, delays, and their text forms."""
+"""Configuration of a port and of the surrounding stations: rates, buffers, delays, and their text forms."""
 
 from __future__ import annotations
 
@@ -20,27 +20,30 @@ from ecmproto.units import (
 
 _RATES_BPS = (1_000, 10**13)
 LARGEST_BUFFER_OCTETS = 10**9
-"""The maximum buffer, which keeps octets · 8·10⁹ within 63 bits at any rate."""
+"""Maximum buffer size, which keeps octets · 8·10⁹ within 63 bits at any rate."""
 FRAME_OCTETS = 1518
-"""Octets per frame in a buffer given in frames: a full-size frame with a VLAN tag."""
+"""Octets per frame, for a buffer given in frames: a full-size frame with a VLAN tag."""
 _MAX_FRAMES = LARGEST_BUFFER_OCTETS // FRAME_OCTETS
 _FRAMES = re.compile(r"([0-9]{1,12})\s*frames?")
 _LARGEST_OVERHEAD_OCTETS = 1_000
 _LARGEST_DELAY_NS = 10**12
 _LARGEST_CHANGE_NS = 10**17
-"""Three years, in ns."""
+"""Maximum time of a rate change: three years, in ns."""
 _MAX_HOPS = 255
 
 
 class Buffer(NamedTuple):
-    """The buffer shared by a port's queues, in octets, or in frames if ``octets`` is 0."""
+    """Buffer shared by a port's queues, in octets; ``octets`` is 0 for a buffer in frames."""
 
     octets: int
     frames: int
 
 
 def parse_buffer(text: str) -> Buffer:
-    """Return the buffer that ``500kB`` or ``100frames`` names; ParameterError for other text."""
+    """Return the buffer for a text such as ``500kB`` or ``100frames``.
+
+    Raises ParameterError for other text.
+    """
     match = _FRAMES.fullmatch(text.strip())
     if match is None:
         return Buffer(parse_octets(text), 0)
@@ -57,21 +60,24 @@ def buffer_text(buffer: Buffer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """A change of the port's rate to ``rate_bps``, at ``time_ns`` after the first frame."""
+    """Change of the port's rate to ``rate_bps``, at ``time_ns`` after the first frame."""
 
     time_ns: int
     rate_bps: int
 
 
 class PortRate(NamedTuple):
-    """A port's rate: ``rate_bps`` from the first frame on, and its changes in order of time."""
+    """Rate of a port: ``rate_bps`` from the first frame on, and later changes in time order."""
 
     rate_bps: int
     changes: tuple[RateChange, ...]
 
 
 def parse_port_rate(text: str) -> PortRate:
-    """Return the rate that ``10G`` or ``10G,1G@10ms,10G@50ms`` names; ParameterError for other text."""
+    """Return the rate for a text such as ``10G`` or ``10G,1G@10ms,10G@50ms``.
+
+    Raises ParameterError for other text.
+    """
     first, *later = text.split(",")
     changes = []
     for part in later:
@@ -93,12 +99,13 @@ def port_rate_text(rate: PortRate) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortConfig:
-    """The port: its rate, its shared buffer, the overhead of a frame on the line.
+    """Configuration of a port: rate, shared buffer, and overhead of a frame on the line.
 
-    The buffer is ``buffer_octets``, or ``buffer_frames`` if that is not 0; ``buffer_octets`` is then their
-    equivalent for the thresholds of PAUSE. ``rate_changes`` are in order of time, each after 0. ``cp_mac`` is
-    the source address of the port's messages. ParameterError for an address that is not individual, and for a
-    number out of its range.
+    The buffer size is ``buffer_frames`` if not 0, otherwise ``buffer_octets``. For a buffer in frames,
+    ``buffer_octets`` is the equivalent size for the thresholds of PAUSE. ``rate_changes`` are in time order,
+    each after time 0. ``cp_mac`` is the source address of the port's messages.
+
+    Raises ParameterError for an address that is not an individual address, and for a number out of range.
     """
 
     rate_bps: int
@@ -123,23 +130,23 @@ class PortConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """The stations of a closed loop: their links, their queues and the delays of messages to them.
+    """Configuration of the stations in a closed loop: links, queues, and message delays.
 
-    ``pause`` and ``pfc_priorities`` are the flow control that stations obey besides any mechanism.
-    ParameterError for a number out of its range.
+    ``pause`` and ``pfc_priorities`` are the flow control that stations obey in addition to any mechanism.
+    Raises ParameterError for a number out of range.
     """
 
     link_rate_bps: int
     feedback_delay_ns: int = 10_000
-    """The delay of a message from the port, or a destination, to a station."""
+    """Delay in ns of a message from the port, or from a destination, to a station."""
     propagation_ns: int = 0
-    """The delay from a station to the port, without the frame's time on the link."""
+    """Delay in ns from a station to the port, without the transmission time of the frame."""
     queue_octets: int = 1_000_000
-    """The size of each queue of a station; a frame that exceeds it is lost."""
+    """Size of each queue of a station, in octets; a frame that does not fit is lost."""
     captured_feedback: bool = False
-    """Whether stations obey the feedback in the capture, and the port sends none."""
+    """Whether stations obey the feedback in the capture; the port then sends no feedback."""
     hops: int = 1
-    """The number of congestion points on the path of a flow, this port included."""
+    """Number of congestion points on a flow's path, including this port."""
     pause: bool = True
     pfc_priorities: frozenset[int] = frozenset(range(8))
 
@@ -153,7 +160,7 @@ class LoopConfig:
 
 
 def check_changes(changes: Sequence[RateChange]) -> None:
-    """Raise ParameterError for a rate out of its range, or a time that does not increase."""
+    """Raise ParameterError for a rate out of range, or for a time that does not increase."""
     before_ns = 0
     for change in changes:
         _check("rate", change.rate_bps, *_RATES_BPS, "bit/s")
@@ -168,7 +175,7 @@ def check_changes(changes: Sequence[RateChange]) -> None:
 
 
 def check_seed(seed: int) -> None:
-    """Raise ParameterError for a seed below 0."""
+    """Raise ParameterError for a negative seed."""
     if seed < 0:
         raise ParameterError(name="seed", needed="a whole number from 0 on", got=str(seed))
 

@@ -1,9 +1,9 @@
-"""Event heap: numbered entries with changeable times, the earliest first.
+"""Event heap: numbered entries with changeable times, sorted by time.
 
-All entries are leaves, in order, and an inner node is the earlier of its two children (a tournament tree). A
-change of a time takes one step per level, without branches that the processor can mispredict: three times as
-fast as a binary heap of the due entries. Of entries due at the same time the lowest number comes first, so
-that a run does not depend on how it was scheduled.
+All entries are leaves, in order. An inner node is the earlier of its two children (a tournament tree). A
+change of a time takes one step per level, without branches that the processor can mispredict. This is three
+times as fast as a binary heap of the due entries. Among entries due at the same time, the lowest number is
+first, so that the result does not depend on the scheduling of a run.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ecmproto.kernels.structs import Struct
 
 
 class EventHeap(Struct):
-    """Node k has the children 2k and 2k + 1; node 1 is the root; entry e is the leaf at half the length + e.
+    """Tournament tree in arrays: node k has the children 2k and 2k + 1, and node 1 is the root.
 
-    ``due_ns`` is the time of the earliest entry below each node, and ``earliest`` the number of that entry.
+    Entry e is the leaf at half the array length + e. ``due_ns`` is the time of the earliest entry below each
+    node, and ``earliest`` is the number of this entry.
     """
 
     due_ns: NDArray[np.int64]
     earliest: NDArray[np.int64]
     depth: int
-    """The number of levels below the root."""
+    """Number of levels below the root."""
 
 
 def new_event_heap(entries: int) -> EventHeap:
@@ -37,7 +38,7 @@ def new_event_heap(entries: int) -> EventHeap:
 
 
 def set_all_due(events: EventHeap, due_ns: ArrayLike) -> None:
-    """Set the times of the entries from 0 on; the remaining entries are not due."""
+    """Set the times of the entries, starting with entry 0; the remaining entries are not due."""
     times_ns = np.asarray(due_ns, np.int64)
     leaves = len(events.due_ns) // 2
     events.due_ns[leaves:] = NEVER_NS
@@ -53,7 +54,9 @@ def set_all_due(events: EventHeap, due_ns: ArrayLike) -> None:
 
 
 def with_entries(events: EventHeap, entries: int) -> EventHeap:
-    """Return a heap of ``entries`` entries, at least as large as ``events``, with the times of ``events``."""
+    """Return a heap of ``entries`` entries with the times of ``events``; ``entries`` must not shrink the
+    heap.
+    """
     longer = new_event_heap(entries)
     set_all_due(longer, events.due_ns[len(events.due_ns) // 2 :][:entries])
     return longer
@@ -67,7 +70,7 @@ def first(events: EventHeap) -> int:
 
 @inlined
 def first_ns(events: EventHeap) -> int:
-    """Return the time of the first entry."""
+    """Return the time of the entry that is due first."""
     return int(events.due_ns[1])
 
 
@@ -79,14 +82,14 @@ def entry_due_ns(events: EventHeap, entry: int) -> int:
 
 @inlined
 def first_beside(events: EventHeap, entry: int, level: int) -> int:
-    """Return the entry that is due first of those with the ancestor of ``entry`` at ``level``."""
+    """Return the entry that is due first in a subtree: the subtree at ``level`` that contains ``entry``."""
     node = (len(events.due_ns) >> 1) + entry
     return int(events.earliest[node >> max(0, events.depth - level)])
 
 
 @inlined
 def is_next_due(events: EventHeap, now_ns: int) -> bool:
-    """Return whether a second entry is due by ``now_ns``."""
+    """Return whether a second entry is due at or before ``now_ns``."""
     node = (len(events.due_ns) >> 1) + events.earliest[1]
     others_ns = NEVER_NS
     while node > 1:
@@ -97,13 +100,13 @@ def is_next_due(events: EventHeap, now_ns: int) -> bool:
 
 @inlined
 def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
-    """Set the time of ``entry``; NEVER_NS for never."""
+    """Set the time of ``entry``; NEVER_NS means never."""
     set_due_below(events, entry, due_ns, 1)
 
 
 @compiled
 def set_due_below(events: EventHeap, entry: int, due_ns: int, top: int) -> None:
-    """Set the time of ``entry`` in the nodes up to ``top`` only, a heap of its own."""
+    """Set the time of ``entry`` within the subtree of node ``top``; this subtree is a separate heap."""
     nodes_ns, earliest = events.due_ns, events.earliest
     node = (len(nodes_ns) >> 1) + entry
     if nodes_ns[node] == due_ns:
@@ -111,8 +114,8 @@ def set_due_below(events: EventHeap, entry: int, due_ns: int, top: int) -> None:
     nodes_ns[node] = due_ns
     while node > top:
         beside_ns, beside = nodes_ns[node ^ 1], earliest[node ^ 1]
-        # At equal times the left child comes first; it is the sibling if this node's number is odd.
-        # A mask, since the compiler would turn a choice into a branch that the processor mispredicts.
+        # At equal times the left child is first. The left child is the sibling if this node's number is odd.
+        # A mask replaces a condition, because the processor would often mispredict the branch.
         mask = -int(beside_ns < due_ns + (node & 1))
         due_ns ^= (due_ns ^ beside_ns) & mask
         entry ^= (entry ^ beside) & mask

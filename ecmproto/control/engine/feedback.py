@@ -1,15 +1,15 @@
-"""Captured feedback: frames that carry messages, as the messages that reaction points receive.
+"""Captured feedback: frames that carry messages, converted into messages for reaction points.
 
-Messages are PAUSE, PFC and the mechanisms' own in any format. The mechanism's own reader reads each such
-frame once, and discards and counts invalid ones:
+Messages are PAUSE, PFC and the mechanisms' messages in any format. The mechanism's reader reads each such
+frame once, and discards and counts invalid frames:
 
-- A message is for the station of its destination address, if frames of that station came before it. For a
-  flow that has not come by then, or that the station does not have, it is about flow −1: the reaction point
-  counts it, and follows its rules for unknown flows.
-- PAUSE and PFC are for all stations, as if sent by the port; those sent by a station stop devices other than
-  stations, and are only counted.
+- A message is for the station with the message's destination address, if earlier frames of this station
+  arrived. The message is about flow −1 if its flow has not arrived before, or does not belong to the station.
+  The reaction point counts such a message, and follows its rules for unknown flows.
+- PAUSE and PFC are for all stations, as if the port had sent the frame. PAUSE and PFC frames that a station
+  sent stop devices other than stations, and are only counted.
 
-Frames are not remembered: a flood of messages costs only the time to read them.
+Frames are not stored, so a flood of messages costs only the time to read the frames.
 """
 
 from __future__ import annotations
@@ -42,27 +42,28 @@ class CapturedFeedbackCounts:
     """Counters of feedback frames; a record."""
 
     feedback_frames: int
-    """Frames that are feedback by their EtherType."""
+    """Number of frames whose EtherType marks them as feedback."""
     heard_messages: int
-    """Messages to reaction points; a PFC frame may be several."""
+    """Number of messages to reaction points; one PFC frame may contain several messages."""
     own_pauses: int
-    """PAUSE and PFC frames from stations."""
+    """Number of PAUSE and PFC frames sent by stations."""
 
 
 class FeedbackCounters(NamedTuple):
-    """Counters of feedback frames and of discarded ones: records."""
+    """Counters of feedback frames and of discarded feedback frames, as records."""
 
     counts: CapturedFeedbackCounts
     mechanism: Any
-    """The machine's ``refusal_record``."""
+    """Refusal counters of the mechanism (the machine's ``refusal_record``)."""
     flow_control: PauseDiscards
 
 
 class CapturedFeedback(NamedTuple):
-    """The messages of a batch: frame i has ``messages[message[i]]`` up to but not including ``until[i]``.
+    """Messages of a batch: frame i carries ``messages[message[i]]`` up to, but not including, ``until[i]``.
 
-    Both are −1 for a frame without messages. ``station`` is a number or EVERY_STATION, ``flow`` −1 if it is
-    not known, ``time_ns`` the frame's, ``cause`` NO_CAUSE.
+    ``message`` and ``until`` are −1 for a frame without messages. In each message, ``station`` is a number or
+    EVERY_STATION, and ``flow`` is −1 for an unknown flow. ``time_ns`` is the frame's time, and ``cause`` is
+    NO_CAUSE.
     """
 
     message: NDArray[np.int32]
@@ -71,7 +72,7 @@ class CapturedFeedback(NamedTuple):
 
 
 def new_feedback_counters(machine: Machine) -> FeedbackCounters:
-    """Return counters at 0."""
+    """Return counters that are all 0."""
     return FeedbackCounters(
         new_record(CapturedFeedbackCounts), new_record(machine.refusal_record), new_record(PauseDiscards)
     )
@@ -92,7 +93,8 @@ def read_feedback(
 ) -> CapturedFeedback:
     """Return the messages that the frames of ``engine_batch`` carry.
 
-    ``flows`` has numbered this batch, and no later one. The result does not depend on the batch boundaries.
+    ``flows`` must have numbered this batch, and no later batch. The result does not depend on the batch
+    boundaries.
     """
     positions = _feedback(engine_batch, context.ethertypes)
     if len(positions) == 0:
@@ -118,9 +120,9 @@ def no_feedback(frames: int) -> CapturedFeedback:
 
 
 def _feedback(engine_batch: EngineBatch, ethertypes: EtherTypes) -> NDArray[np.int64]:
-    """Return the indices of the frames that are feedback by their EtherType, or over IP."""
+    """Return the indices of feedback frames, recognised by their EtherType or as messages over IP."""
     batch, classes = engine_batch.batch, engine_batch.classes
-    # Data may be sampled, feedback may not.
+    # Data frames may be sampled, but feedback frames are never sampled.
     suspects = np.flatnonzero(~classes.sampled)
     if len(suspects) == 0:
         return suspects
@@ -138,7 +140,7 @@ def _feedback(engine_batch: EngineBatch, ethertypes: EtherTypes) -> NDArray[np.i
 
 
 class _FeedbackReader:
-    """The parser of a batch's feedback frames."""
+    """Parser of a batch's feedback frames."""
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class _FeedbackReader:
         self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
 
     def at(self, position: int) -> list[dict[str, int]]:
-        """Return the fields of the messages in a frame."""
+        """Return the fields of the messages in the frame at ``position``."""
         octets, length_octets = self._frame(position)
         at = int(self._engine_batch.classes.msdu_offset[position])
         if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._context.ethertypes.mac_control:
@@ -184,7 +186,9 @@ class _FeedbackReader:
         return [{**parsed.fields, "station": station, "flow": flow}]
 
     def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
-        """Return the number of a flow of the station ``mac``; NO_NUMBER if it has none."""
+        """Return the number of the flow of station ``mac`` that a message is about; NO_NUMBER if there is
+        none.
+        """
         if about.queue_pair is not None:
             return self._known(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
         if about.cn_flow is not None:
@@ -201,7 +205,9 @@ class _FeedbackReader:
         return flow if about.given in (None, flow) else NO_NUMBER
 
     def _queued_flow(self, mac: bytes, about: AboutFlow, among: range, position: int) -> int:
-        """Return the number, in ``among``, of a flow of the station ``mac`` to the message's source."""
+        """Return the number, within ``among``, of a flow from station ``mac`` to the source of the
+        message.
+        """
         for priority in range(PRIORITIES) if about.priority is None else ():
             numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
             _, flow = self._known(numbers, position)
@@ -219,7 +225,9 @@ class _FeedbackReader:
         return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in messages]
 
     def _known(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
-        """Return ``numbers`` if frames before ``position`` have them, whatever the batch boundaries."""
+        """Return ``numbers`` if frames before ``position`` use these numbers, regardless of batch
+        boundaries.
+        """
         station, flow = numbers
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
             return numbers

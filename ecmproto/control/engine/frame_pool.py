@@ -1,4 +1,4 @@
-"""The frame pool: all frames in use, and their queues as linked lists in the pool."""
+"""Frame pool: all frames in use, and frame queues as linked lists in the pool."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.kernels.structs import Struct
 
 NOWHERE = -1
-"""No frame: the end of a queue or of the free list."""
+"""Marker for no frame: the end of a queue or of the free list."""
 
 
 class Frame:
-    """A frame between its station and its destination; a record (``kernels.record``)."""
+    """Frame between its station and its destination; a record (``kernels.record``)."""
 
     serial: int
-    """The frame's number in the capture or among all offers; for a probe, the followed frame's."""
+    """Frame number in the capture or among all offers; a probe has the number of the frame that it
+    follows.
+    """
     following: int
-    """The next frame of the queue, or of the free list."""
+    """Next frame of the queue or of the free list."""
     station: int
     flow: int
     priority: int
     octets: int
-    """The length without FCS, with tags."""
+    """Length in octets, without FCS and with tags."""
     probe: int
     sampled: int
     answerable: int
@@ -33,48 +35,48 @@ class Frame:
     tag: int
     mark: int
     comes_ns: int
-    """The arrival time at the port, while the frame is on its station's link."""
+    """Arrival time at the port in ns, while the frame is on its station's link."""
     limit_bps: float
-    """The rate of the limiter that the frame passed; 0 for none."""
+    """Rate in bit/s of the limiter that the frame passed; 0 without a limiter."""
     rtt_average_ns: float
-    """The average round-trip time of the limiter that the frame passed; NO_AVERAGE for none."""
+    """Average round-trip time of the limiter that the frame passed, in ns; NO_AVERAGE without a limiter."""
     destination: int
-    """The destination station; NOWHERE if there is only one path."""
+    """Destination station; NOWHERE if there is only one path."""
     path: int
-    """The hash input that selects one of several paths of equal length."""
+    """Hash input that selects one of several paths of equal length."""
     input: int
-    """The input of the current switch through which the frame came; NOWHERE for none."""
+    """Input of the current switch on which the frame arrived; NOWHERE without an input."""
     source: int
-    """The number of the source that offered the frame, NOWHERE for none."""
+    """Number of the source that offered the frame; NOWHERE without a source."""
     number: int
-    """The frame's number at its source; for a message, the number of its sender (ports, then stations)."""
+    """Frame number at the source; for a message, the number of its sender (ports, then stations)."""
     echo: int
-    """A second number of the source, as `Offer.echo`."""
+    """Second number of the source, as in `Offer.echo`."""
     sent_ns: int
-    """The departure time from the station's queue."""
+    """Departure time from the station's queue, in ns."""
     carries: int
     """Whether the frame carries a message."""
 
 
 class Stock:
-    """The number of a pool's frames in use, and its free frames; a record."""
+    """Number of a pool's frames in use, and list of its free frames; a record."""
 
     used: int
     free: int
-    """The head of the list of freed frames, the last one freed; NOWHERE for none."""
+    """Head of the list of freed frames, which is the last frame freed; NOWHERE for an empty list."""
     fresh: int
-    """The first frame never used: all from there on are free, and their memory is untouched."""
+    """First frame never used; this frame and all later frames are free, and their memory is untouched."""
 
 
 class Pool(Struct):
-    """All frames in use, at most the capacity of the queues."""
+    """All frames in use; their number is limited by the capacity of the queues."""
 
     stock: Stock
     frames: Sequence[Frame]
 
 
 class Queue:
-    """A queue of frames; a record."""
+    """Queue of frames; a record."""
 
     head: int
     tail: int
@@ -92,7 +94,7 @@ def new_pool(size: int) -> Pool:
 def enlarge_pool(pool: Pool) -> None:
     """Double the capacity of ``pool``."""
     grown = new_records(Frame, 2 * len(pool.frames))
-    # As bytes: numpy copies records field by field.
+    # The copy is in bytes, because numpy copies records field by field.
     old = columns(pool.frames)[: pool.stock.fresh].view(np.uint8)
     columns(grown).view(np.uint8)[: len(old)] = old
     pool.frames = grown
@@ -113,7 +115,10 @@ def is_used_up(pool: Pool, count: int) -> bool:
 
 @inlined
 def take(pool: Pool) -> int:
-    """Return the index of a free frame, now in use, without source and tag; the pool is not exhausted."""
+    """Mark a free frame as in use and return its index; the frame has no source and no tag.
+
+    The pool must not be exhausted.
+    """
     stock = pool.stock
     index = stock.free
     if index == NOWHERE:
@@ -151,7 +156,7 @@ def append(pool: Pool, queue: Queue, index: int) -> None:
 
 @compiled
 def take_first(pool: Pool, queue: Queue) -> int:
-    """Remove the first frame of ``queue``, which is not empty, and return it."""
+    """Remove the first frame of ``queue`` and return its index; the queue must not be empty."""
     index = queue.head
     queue.head = pool.frames[index].following
     queue.length -= 1

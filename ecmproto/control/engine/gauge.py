@@ -1,15 +1,17 @@
 """Time-weighted statistics of queue levels, in bounded memory for a replay of any length.
 
-A gauge has a queue per priority and a total for the port. Each has its level (the octets in the queue now),
-the peak, the integral over time, and the time spent at each level: levels up to 1 MiB in steps of 64 octets,
-larger ones in steps of a power of two that depend on the buffer; step 0 means exactly "empty". The total also
-has a trace: integral and peak in ``TRACE_BINS`` bins of equal length, which double, with neighbours merged,
-whenever the replay exceeds them.
+A gauge has a queue per priority, and a total for the port. Each queue has a level (the current octets in the
+queue), a maximum, an integral over time, and the time spent at each level. Levels up to 1 MiB have steps of
+64 octets. For higher levels, the step is a power of two that depends on the buffer. Step 0 means exactly
+"empty".
 
-While only one priority's queue has ever held frames, its counts equal the port's: they are counted once, and
-`settled` copies them to the priority.
+The total also has a trace: the integral and the maximum in ``TRACE_BINS`` bins of equal length. When the
+replay exceeds these bins, their length doubles, and neighbours are merged.
 
-The integrals are float64: exact to 2^53 octet·ns (nine million octet-seconds), then to 16 digits.
+While only one priority has held frames, the counts of this priority equal the counts of the port. These
+counts are stored once, and `settled` copies them to the priority.
+
+The integrals are float64 values: exact to 2^53 octet·ns (nine million octet-seconds), then to 16 digits.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ecmproto.kernels.structs import Struct
 PRIORITIES = 8
 
 TOTAL = PRIORITIES
-"""The number of the port's row; rows 0 to 7 are the priorities."""
+"""Row number of the port; rows 0 to 7 are the priorities."""
 
 NO_PRIORITY, SEVERAL = -1, -2
 
@@ -43,67 +45,69 @@ _MAX_STEP = _FINE_STEPS + _COARSE_STEPS
 
 
 class QueueLevel:
-    """A queue's length and its counts over time; a record."""
+    """Length of a queue, and its counts over time; a record."""
 
     octets: int
-    """The length since ``since_ns``."""
+    """Queue length in octets since ``since_ns``."""
     since_ns: int
     peak_octets: int
     octet_ns: float
-    """The integral of the length over time up to ``since_ns``."""
+    """Integral of the queue length over time up to ``since_ns``."""
 
 
 class LevelBins:
-    """The times that queues spent at each length, and the trace of the port; a record."""
+    """Times that queues spent at each length, and the trace of the port; a record."""
 
     coarse_shift: int
-    """The log2 of the steps above 1 MiB, in octets."""
+    """Binary logarithm of the step above 1 MiB, in octets."""
     last_step: int
-    """The last step of each row of ``Gauge.held_ns``, for all larger levels too."""
+    """Last step of each row of ``Gauge.held_ns``; this step includes all larger levels."""
     trace_shift: int
-    """The log2 of the length of a trace bin, in ns."""
+    """Binary logarithm of the length of a trace bin, in ns."""
     total_only: int
-    """1 if priorities have a level but no statistics, and there is no trace."""
+    """1 if priorities have a level but no statistics, and if there is no trace."""
     only_priority: int
-    """The only priority with frames so far; NO_PRIORITY for none, SEVERAL for more."""
+    """Only priority with frames so far; NO_PRIORITY before the first frame, SEVERAL for two or more
+    priorities.
+    """
     lengths_octets: Annotated[NDArray[np.int64], PRIORITIES]
-    """The result of `queue_lengths`."""
+    """Buffer for the result of `queue_lengths`."""
     trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]
     trace_peak_octets: Annotated[NDArray[np.int64], TRACE_BINS]
 
 
 class TraceBin:
-    """The current bin of the trace; a record.
+    """Current bin of the trace; a record.
 
-    It is added to the trace when time passes its end, and when statistics are read.
+    The bin is added to the trace when time passes its end, and when statistics are read.
     """
 
     end_ns: int
-    """The end of the bin; 0 before the first."""
+    """End of the bin in ns; 0 before the first bin."""
     octet_ns: float
     peak_octets: int
 
 
 class Gauge(Struct):
-    """The state of a gauge."""
+    """State of a gauge."""
 
     total: QueueLevel
     queues: Sequence[QueueLevel]
     trace_bin: TraceBin
     bins: LevelBins
     held_ns: NDArray[np.int64]
-    """The time at each step of the level (`held_of`): a row for the port, then rows of priorities 7 to 0."""
+    """Time at each level step (`held_of`): a row for the port, followed by rows for priorities 7 to 0."""
 
 
 def new_gauge(buffer_octets: int, *, total_only: bool = False) -> Gauge:
-    """Return an empty gauge for levels of 0 to ``buffer_octets``, all queues at time 0.
+    """Return an empty gauge for levels of 0 to ``buffer_octets``, at time 0.
 
-    A gauge of the ``total_only`` has levels of priorities, but neither their statistics nor a trace.
+    With ``total_only``, a gauge has the levels of priorities, but neither their statistics nor a trace.
     """
     shift = _FINE_SHIFT
     while (buffer_octets - _FINE_LIMIT) >> shift >= _COARSE_STEPS:
         shift += 1
-    # Thousands of ports have a total alone. Tags that a buffer does not count never double its length.
+    # Networks of thousands of ports use only totals. Tags that a buffer does not count never double the length.
     last_step = min(_MAX_STEP, _step(2 * buffer_octets, shift)) if total_only else _MAX_STEP
     held_ns = zeros((last_step + 1) * (1 if total_only else TOTAL + 1))
     bins = new_record(LevelBins)
@@ -115,7 +119,7 @@ def new_gauge(buffer_octets: int, *, total_only: bool = False) -> Gauge:
 
 
 def held_of(gauge: Gauge, row: int) -> NDArray[np.int64]:
-    """Return the time at each step of the level of a priority, or of `TOTAL`."""
+    """Return the time at each level step, for a priority or for `TOTAL`."""
     steps = int(gauge.bins.last_step) + 1
     return gauge.held_ns[(TOTAL - row) * steps : (TOTAL - row + 1) * steps]
 
@@ -130,8 +134,10 @@ def queue_lengths(gauge: Gauge) -> NDArray[np.int64]:
 
 @inlined
 def step_of(bins: LevelBins, octets: int) -> int:
-    """Return the histogram step of a level: 0 for 0, else the first step that reaches ``octets``."""
-    # A buffer in frames, or one that does not count a tag, may hold more octets than the steps cover.
+    """Return the histogram step of a level: 0 for an empty queue, else the first step that reaches
+    ``octets``.
+    """
+    # A buffer in frames, or a buffer that does not count tags, may hold more octets than the steps cover.
     return min(bins.last_step, _step(octets, bins.coarse_shift))
 
 
@@ -143,7 +149,7 @@ def _step(octets: int, coarse_shift: int) -> int:
 
 
 def step_end(bins: LevelBins, step: int) -> int:
-    """Return the largest level in ``step``; the last step has all larger levels too."""
+    """Return the largest level in ``step``; the last step also includes all larger levels."""
     if step <= _FINE_STEPS:
         return step << _FINE_SHIFT
     return _FINE_LIMIT + ((step - _FINE_STEPS) << int(bins.coarse_shift))
@@ -151,7 +157,9 @@ def step_end(bins: LevelBins, step: int) -> int:
 
 @inlined
 def change(gauge: Gauge, priority: int, now_ns: int, octets: int) -> None:
-    """Add ``octets`` (negative to remove) to the levels of ``priority`` and of the port at ``now_ns``."""
+    """Add ``octets`` to the levels of ``priority`` and of the port at ``now_ns``; a negative number removes
+    octets.
+    """
     bins, queue, total = gauge.bins, gauge.queues[priority], gauge.total
     only = bins.only_priority
     if only != priority and only != SEVERAL and bins.total_only == 0:
@@ -173,8 +181,8 @@ def _change_level(level: QueueLevel, octets: int) -> None:
     level.peak_octets = max(level.peak_octets, level.octets)
 
 
-# Functions that are not inlined take numbers, not the record of the total: a kernel with its own copy of it
-# (`structs.local_copy`) could not keep it in registers otherwise.
+# Functions that are not inlined have numbers as arguments, not the record of the total. Otherwise, a kernel
+# with its own copy of this record (`structs.local_copy`) could not keep the copy in registers.
 
 
 @compiled
@@ -187,7 +195,9 @@ def _add_priority(
     peak_octets: int,
     octet_ns: float,
 ) -> None:
-    """Make ``priority`` the only one with frames, or the second, after which each is counted."""
+    """Record ``priority`` as the only priority with frames; from the second priority on, count each
+    separately.
+    """
     if bins.only_priority == NO_PRIORITY:
         bins.only_priority = priority
     else:
@@ -204,7 +214,7 @@ def _enter_only(
     peak_octets: int,
     octet_ns: float,
 ) -> None:
-    """Copy the port's counts to the only priority with frames; its level is the port's."""
+    """Copy the port's counts to the only priority with frames, because their levels are equal."""
     row, steps = bins.only_priority, bins.last_step + 1
     queue = queues[row]
     queue.since_ns = since_ns
@@ -237,7 +247,7 @@ def settle(gauge: Gauge, now_ns: int) -> None:
 def _settle_level(
     bins: LevelBins, level: QueueLevel, held_ns: NDArray[np.int64], row: int, now_ns: int
 ) -> float:
-    """Add the time up to ``now_ns`` at the current level to a queue's; return the integral over that time."""
+    """Add the time since the last change to a queue's statistics; return the integral over this time."""
     elapsed_ns = now_ns - level.since_ns
     octet_ns = float(elapsed_ns) * level.octets
     level.since_ns = now_ns
@@ -248,7 +258,7 @@ def _settle_level(
 
 @inlined
 def _leave_bin(bins: LevelBins, current: TraceBin) -> None:
-    """Add ``current`` to the trace."""
+    """Add the bin ``current`` to the trace."""
     if current.end_ns > 0:
         time_bin = (current.end_ns >> bins.trace_shift) - 1
         bins.trace_octet_ns[time_bin] = current.octet_ns
@@ -258,7 +268,7 @@ def _leave_bin(bins: LevelBins, current: TraceBin) -> None:
 
 @compiled
 def trace(bins: LevelBins, since_ns: int, now_ns: int, octets: int) -> None:
-    """Add to the trace the level ``octets`` from ``since_ns`` to ``now_ns``."""
+    """Add the level ``octets`` from ``since_ns`` to ``now_ns`` to the trace."""
     fit_trace(bins, now_ns)
     shift = bins.trace_shift
     start_ns = since_ns
@@ -272,7 +282,7 @@ def trace(bins: LevelBins, since_ns: int, now_ns: int, octets: int) -> None:
 
 @compiled
 def fit_trace(bins: LevelBins, now_ns: int) -> None:
-    """Double the trace's bins until they reach ``now_ns``."""
+    """Double the length of the trace bins until the trace includes ``now_ns``."""
     while now_ns > TRACE_BINS << bins.trace_shift:
         sums, peaks = bins.trace_octet_ns, bins.trace_peak_octets
         for time_bin in range(TRACE_BINS // 2):
@@ -285,10 +295,10 @@ def fit_trace(bins: LevelBins, now_ns: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatistics:
-    """A queue's length over time, in octets waiting and in service.
+    """Queue length over time, in octets, including waiting frames and the frame in service.
 
-    ``pN_octets`` is the length not exceeded in N % of the time, rounded up to a step of 64 octets (a coarser
-    one above 1 MiB) and at most the peak; ``mean_octets`` is over time too.
+    ``pN_octets`` is the length that was not exceeded in N % of the time. This length is rounded up to a step
+    of 64 octets (larger above 1 MiB), but is at most the maximum. ``mean_octets`` is the mean over time.
     """
 
     mean_octets: float
@@ -300,9 +310,9 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTrace:
-    """The port's length over time for a plot: mean and peak per bin of ``span_ns``.
+    """Port's queue length over time, for a plot: mean and maximum per bin of ``span_ns``.
 
-    The first bin starts at the first arrival; the last may extend beyond the last arrival.
+    The first bin starts at the first arrival. The last bin may extend beyond the last arrival.
     """
 
     span_ns: int
@@ -312,7 +322,7 @@ class QueueTrace:
 
 @compiled
 def settled(gauge: Gauge, now_ns: int) -> None:
-    """Update all counts of ``gauge`` to ``now_ns``, before statistics are read; may be repeated."""
+    """Update all counts of ``gauge`` to ``now_ns`` before statistics are read; repeated calls are allowed."""
     bins, queues, total = gauge.bins, gauge.queues, gauge.total
     for priority in range(PRIORITIES):
         _settle_level(bins, queues[priority], gauge.held_ns, priority, now_ns)
@@ -324,7 +334,9 @@ def settled(gauge: Gauge, now_ns: int) -> None:
 
 
 def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
-    """Return the statistics of a priority, or `TOTAL`, up to the settled time; all 0 at time 0."""
+    """Return the statistics of a priority, or of `TOTAL`, up to the settled time; all values are 0 at
+    time 0.
+    """
     level = gauge.total if row == TOTAL else gauge.queues[row]
     peak_octets, duration_ns = int(level.peak_octets), int(level.since_ns)
     held_ns = np.cumsum(held_of(gauge, row))
@@ -340,7 +352,7 @@ def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
 
 
 def _step_at(held_ns: NDArray[np.int64], percent: int, duration_ns: int) -> int:
-    # ⌈percent·duration/100⌉ in integers: a level held for exactly half the time is p50.
+    # This is ⌈percent·duration/100⌉ in integers: a level held for exactly half the time is p50.
     return int(np.searchsorted(held_ns, -(-percent * duration_ns // 100))) if duration_ns else 0
 
 
@@ -358,18 +370,18 @@ def queue_trace(gauge: Gauge) -> QueueTrace:
 
 
 def utilisation(gauge: Gauge) -> float:
-    """Return the share of time in which the port of a settled gauge was not empty."""
+    """Return the share of time during which the port of a settled gauge was not empty."""
     duration_ns = int(gauge.total.since_ns)
     return 1.0 - int(gauge.held_ns[0]) / duration_ns if duration_ns else 0.0
 
 
 def priorities_used(gauge: Gauge) -> list[int]:
-    """Return the priorities whose queue ever held a frame."""
+    """Return the priorities whose queue has ever held a frame."""
     return [priority for priority in range(PRIORITIES) if gauge.queues[priority].peak_octets > 0]
 
 
 def bin_lengths_ns(bins: int, span_ns: int, duration_ns: int) -> NDArray[np.int64]:
-    """Return the lengths of bins; the last bin ends with the replay."""
+    """Return the lengths of bins in ns; the last bin ends with the replay."""
     lengths_ns = np.full(bins, span_ns, np.int64)
     lengths_ns[-1] = max(1, duration_ns - (bins - 1) * span_ns)
     return lengths_ns

@@ -1,28 +1,29 @@
-"""A closed loop: stations with reaction points, switches with ports, destinations, and messages between.
+"""Closed loop: stations with reaction points, switches with ports, destinations, and messages between them.
 
-The text of the loop, compiled once for all mechanisms. Its rules:
+The code of the loop is compiled once for all mechanisms. The rules of the loop:
 
-1. A frame of the capture comes to its station at its time, a source's frame at its offer. It waits for its
-   limiter in a finite queue, or leaves at once. If its priority is paused, or an earlier frame waits for that
-   reason, it waits in the station's own queue of the priority. Waiting frames leave no faster than the link.
-   All frames of a station share its link from the time when a frame released by a limiter is ready for it, or
-   a probe is on it, until it is idle: the frames that are ready leave in order of arrival. Before that,
-   frames of the capture leave as captured, since they did fit on a link. Frames of sources always share it. A
-   frame that is ready within the ns in which the previous one ends follows it without a gap, so that
-   fractions of ns never add up.
-2. A frame reaches the port after its link's delay, with its tag; a probe follows it in band. Of several
-   ports, a switch selects one on a shortest path to the destination.
+1. A captured frame arrives at its station at its captured time, and a source's frame when it is offered. The
+   frame waits for its limiter in a finite queue, or leaves at once. A frame of a paused priority waits in the
+   station's own queue of this priority, and so does a frame after another paused frame. Waiting frames leave
+   no faster than the link. A shared link sends the ready frames of a station in order of arrival. Sharing
+   begins when a frame released by a limiter is ready for the link, or when a probe is on the link. Sharing
+   ends when the link is idle. Before sharing begins, captured frames leave at their captured times, because
+   these frames did fit on a link. Frames of sources always share the link. If a frame is ready within the ns
+   in which the previous frame ends, there is no gap between the two frames, so that fractions of ns never add
+   up.
+2. A frame reaches the port after its link's delay, with its tag. A probe follows its frame in band. A switch
+   with several ports selects a port on a shortest path to the destination.
 3. A frame that leaves a port reaches the next switch or its destination after the delay of the line. Messages
-   of ports and of destinations reach their station after the delay of its link, or of the table of delays;
-   they use no bandwidth, unless messages are frames.
-4. A frame of the capture that is feedback to a station, if such frames are read, is received at its time and
-   uses no resources of the port.
-5. At equal times, a change of a port's rate comes first, then departures (by port), frames from lines (by
-   port), timers of congestion points, messages, reports of destinations, the stations' timers and queues (by
-   number), sources, and the capture's arrivals.
-6. PAUSE and PFC of a switch reach the feed of its input after the delay of its link. The feed is a station,
-   or a port of another switch; it starts no stopped frame. PAUSE and PFC use the line of the port, or of the
-   host, towards the feed: after the current frame, before all waiting ones.
+   of ports and destinations reach their station after the delay of the station's link, or after the delay in
+   the table of delays. Messages use no bandwidth, unless messages are frames.
+4. If feedback in the capture is read, a captured frame that is feedback to a station is received at its
+   captured time, and uses no resources of the port.
+5. At equal times, events have this order: a change of a port's rate, departures (by port), frames from lines
+   (by port), timers of congestion points, messages, reports of destinations, the stations' timers and queues
+   (by number), sources, and the capture's arrivals.
+6. PAUSE and PFC of a switch reach the feed of the switch's input after the delay of the link. The feed is a
+   station, or a port of another switch. The feed starts no frame of a stopped priority. PAUSE and PFC use the
+   line from the port or host to the feed: after the current frame, before all waiting frames.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ if TYPE_CHECKING:
     from ecmproto.control.engine.feedback import CapturedFeedback
 
 _MANY_PORTS = 256
-"""The number of ports above which their state does not fit into the processor's own cache."""
+"""Number of ports above which the port state does not fit into the processor's own cache."""
 _PORT_LEVEL, _FRAME_LEVEL, _NEXT_PORT_LEVEL = 6, 4, 3
-"""The levels of the heap of ports whose first entries are prefetched; the lower, the sooner they are due."""
+"""Levels in the heap of ports whose first entries are prefetched; entries at lower levels are due sooner."""
 _PORT_LINES = 14
 
 
@@ -101,11 +102,11 @@ def run(
     serial: int,
     last: bool,
 ) -> int:
-    """Run the loop until the frames of ``arrivals`` from index ``position`` on have come.
+    """Run the loop until the frames of ``arrivals`` from index ``position`` on have arrived.
 
-    ``serial`` is the number of the first of them. With ``last`` the loop runs until nothing is in flight.
-    Returns the index of the first frame that has not come: the loop stops early when a store is full, and for
-    a change of rate.
+    ``serial`` is the number of the first such frame. With ``last``, the loop runs until nothing is in flight.
+    Return the index of the first frame that has not arrived. The loop stops early if a store is full, and for
+    a rate change.
     """
     loop, count = network.loop, arrivals.time_ns.size
     timers, ports = network.timers, len(network.ports)
@@ -135,7 +136,7 @@ def run(
             _end_all_quietly(network, sources, loop.change_ns - 1)
             break
         if tick_ns < other_ns and ticked and ports == 1 and network.ports[0].line.in_service_octets == 0:
-            # At an idle port nothing changes from tick to tick, so one call processes them all.
+            # Nothing changes between the ticks of an idle port, so one call processes all ticks.
             tick_ns = min(other_ns, loop.change_ns - 1)
         now_ns = min(tick_ns, other_ns)
         ticked = port_ns > now_ns and tick_ns <= now_ns
@@ -172,10 +173,10 @@ def run(
 
 @compiled
 def spare_events(network: NetworkState) -> int:
-    """Return the number of events that every store has capacity for.
+    """Return the number of further events for which every store has capacity.
 
-    At 0, call `enlarge_stores` or drain the full store. A tick or a report may fill the outbox: call again
-    after it.
+    If the result is 0, call `enlarge_stores` or drain the full store. A timer or a report may fill the
+    outbox, so call this function again after a timer or report.
     """
     loop, outbox = network.loop, network.outbox
     spare = _spare_frames(network)
@@ -198,13 +199,15 @@ def spare_events(network: NetworkState) -> int:
 
 @inlined
 def _spare_frames(network: NetworkState) -> int:
-    """Return the number of events for which the pool has frames."""
+    """Return the number of further events for which the pool has enough free frames."""
     return (len(network.pool.frames) - network.pool.stock.used) // (EVENT_MESSAGES + MAX_OFFERS)
 
 
 @inlined
 def _spare_flights(network: NetworkState) -> int:
-    """Return the number of events for which ``in_flight`` has capacity, with a full outbox at the end."""
+    """Return the number of further events for which ``in_flight`` has capacity, including a full outbox at
+    the end.
+    """
     in_flight = network.loop.sent - network.loop.received
     # A message to every station is one message per station if the delays differ.
     copies = 0 if network.loop.same_delays == 1 else EVENT_MESSAGES * len(network.links)
@@ -213,7 +216,7 @@ def _spare_flights(network: NetworkState) -> int:
 
 
 def enlarge_stores(network: NetworkState) -> None:
-    """Enlarge the exhausted stores that draining does not empty."""
+    """Enlarge the exhausted stores that cannot be drained."""
     lengthen_tight_ring(network)
     if _spare_frames(network) == 0:
         add_frames(network)
@@ -231,10 +234,10 @@ def _message_ns(network: NetworkState) -> int:
 
 @inlined
 def _prefetch(network: NetworkState, entry: int) -> None:
-    """Let the processor load the state of coming events of ports, after a change of ``entry`` in their heap.
+    """Prefetch the state that the next port events need, after a change of ``entry`` in the heap of ports.
 
-    The first entry of a part of the heap changes about once an event. With n parts, it is due about n events
-    later. Frames are loaded after their ports, and the next ports after the frames.
+    The first entry of a subtree changes about once per event. With n subtrees, this entry is due about n
+    events later. Ports are prefetched first, then frames, then the next ports.
     """
     ports, events = len(network.ports), network.port_events
     coming = first_beside(events, entry, _PORT_LEVEL)
@@ -259,7 +262,7 @@ def _prefetch(network: NetworkState, entry: int) -> None:
 
 @inlined
 def _prefetch_port(network: NetworkState, port: int) -> None:
-    """Prefetch the records of a port: its own follow it in memory (`kernels.record.adjacent`)."""
+    """Prefetch the records of a port, which are adjacent in memory (`kernels.record.adjacent`)."""
     for line in range(_PORT_LINES):
         prefetch(network.ports[port], CACHE_LINE * line)
     for line in range(2):
@@ -278,7 +281,7 @@ def _prefetch_frame(network: NetworkState, index: int) -> None:
 def _on_port(
     network: NetworkState, senders: Senders, receivers: Receivers, sources: Sources, now_ns: int
 ) -> None:
-    """Handle the first event of ports: a departure, or a frame at the end of a line."""
+    """Process the first port event: a departure, or a frame at the end of a line."""
     entry, ports = first(network.port_events), len(network.ports)
     if entry < ports:
         _depart(network, senders, receivers, sources, entry, now_ns)
@@ -305,7 +308,7 @@ def _on_port(
 
 @compiled
 def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
-    """Run a timer (a port's congestion point, flow control), or end a port's pause."""
+    """Run a timer of a congestion point or of flow control, or end a port's pause."""
     ports, outbox = len(network.ports), network.outbox
     posted = outbox.posted.count
     if entry < ports:
@@ -326,7 +329,7 @@ def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
 
 @inlined
 def _switch_of(network: NetworkState, control: int) -> int:
-    """Return the switch of a flow control machine."""
+    """Return the switch of a flow control point."""
     port = 0
     while network.outputs[port].control != control:
         port += 1
@@ -335,7 +338,7 @@ def _switch_of(network: NetworkState, control: int) -> int:
 
 @compiled
 def _send_of_station(network: NetworkState, senders: Senders, posted: int, station: int, now_ns: int) -> None:
-    """Send the messages that the destination at ``station`` has posted from index ``posted`` on."""
+    """Send the messages that the destination at ``station`` has posted, starting at index ``posted``."""
     for number in range(posted, network.outbox.posted.count):
         _send_one(network, senders, number, station, now_ns)
 
@@ -364,7 +367,7 @@ def _arrive(
     serial: int,
     now_ns: int,
 ) -> None:
-    """Receive a frame of the capture at its station (rule 1)."""
+    """Process a captured frame that arrives at its station (rule 1)."""
     index = take(network.pool)
     frame = network.pool.frames[index]
     frame.serial = serial
@@ -393,7 +396,7 @@ def _arrive(
 
 @compiled
 def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
-    """Receive the newly offered frames of sources at their stations (rule 1)."""
+    """Process the newly offered frames of sources at their stations (rule 1)."""
     offers, loop = network.offers, network.loop
     for number in range(offers.count.posted):
         offer: Offer = offers.records[number]
@@ -419,8 +422,8 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
 
 @compiled
 def _notify_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
-    """Report to sources the frames that left their hosts or were refused there, and receive their offers."""
-    # Receiving offers adds at most notes of refused frames, and sources offer nothing for those.
+    """Notify sources of frames that left their hosts or were refused there, and process new offers."""
+    # New offers add at most notes of refused frames, and sources offer nothing for such notes.
     while network.note_count.noted > 0:
         network.note_count.noted -= 1
         note = network.notes[network.note_count.noted]
@@ -527,7 +530,7 @@ def _end(
     index: int,
     now_ns: int,
 ) -> None:
-    """Receive a frame at the station at the end of its path, as data or as a message."""
+    """Process a frame at the end of its path, as data or as a message."""
     frame = network.pool.frames[index]
     if frame.carries == 1:
         message, station = network.carried[index], frame.destination
@@ -545,7 +548,7 @@ def _end(
 
 @compiled
 def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns: int) -> None:
-    """Count the frames that came by ``until_ns`` to a station with `Output.counts_only`."""
+    """Count the frames that arrived by ``until_ns`` at a station with `Output.counts_only`."""
     queue, frames = network.lines[number], network.pool.frames
     while queue.length > 0 and frames[queue.head].comes_ns <= until_ns:
         index = take_first(network.pool, queue)
@@ -556,7 +559,10 @@ def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns:
 
 @compiled
 def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> None:
-    """Count the frames that came by ``until_ns`` to all stations that only count, before counts are read."""
+    """Count the frames that arrived by ``until_ns`` at all stations with `Output.counts_only`.
+
+    This call is needed before counts are read.
+    """
     for number in range(len(network.ports)):
         if network.outputs[number].counts_only == 1:
             _end_quietly(network, sources, number, until_ns)
@@ -564,7 +570,7 @@ def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> 
 
 @inlined
 def _notify_receivers(network: NetworkState, receivers: Receivers, index: int, now_ns: int) -> None:
-    """Pass a frame to the receivers; it is the cause of the messages that they post."""
+    """Pass a frame to the receivers; the frame is the cause of all messages that the receivers post."""
     frame = network.pool.frames[index]
     network.outbox.posted.cause = frame.serial
     if frame.station >= 0 and frame.flow >= 0:
@@ -579,7 +585,7 @@ def _notify_receivers(network: NetworkState, receivers: Receivers, index: int, n
 
 @inlined
 def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
-    """Receive a frame at its destination."""
+    """Deliver a frame to its destination."""
     _count_delivery(network, sources, index, now_ns)
     if network.pool.frames[index].source != NOWHERE:
         network.loop.source_ns = sources.next_source_ns()
@@ -588,7 +594,7 @@ def _deliver(network: NetworkState, sources: Sources, index: int, now_ns: int) -
 
 @inlined
 def _count_delivery(network: NetworkState, sources: Sources, index: int, now_ns: int) -> None:
-    """Count a frame that reached its destination at ``now_ns``, and report it to its source."""
+    """Count a frame that arrived at its destination at ``now_ns``, and notify its source."""
     frame = network.pool.frames[index]
     network.log.delivered_frames += 1
     network.log.delivered_octets += frame.octets
@@ -605,7 +611,7 @@ def _count_delivery(network: NetworkState, sources: Sources, index: int, now_ns:
 
 @compiled
 def _report(network: NetworkState, senders: Senders, receivers: Receivers, now_ns: int) -> None:
-    """Send the reports of destinations, which the ports' congestion points on their path process."""
+    """Send the reports of destinations; congestion points on the path process these reports."""
     posted = network.outbox.posted.count
     receivers.post_reports(now_ns, network.outbox)
     network.loop.report_ns = receivers.next_report_ns()

@@ -1,4 +1,4 @@
-"""Messages of ports and destinations: frames that queue, or out of band, and PAUSE to feeds."""
+"""Messages of ports and destinations, as frames or out of band, and PAUSE frames to feeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ecmproto.kernels.kernel import compiled, inlined
 
 @compiled
 def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> None:
-    """Send the messages posted from index ``posted`` on by a port's congestion point."""
+    """Send the messages that a port's congestion point has posted, starting at index ``posted``."""
     for number in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[number]
         if not message.sent or message.station == NO_STATION:
@@ -42,13 +42,15 @@ def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> 
 
 @inlined
 def count_message(network: NetworkState, message: Message, sender: int) -> None:
-    """Count a message by its kind and its sender: a port, or a station, numbered after the ports."""
+    """Count a message by type and sender; the sender is a port, or a station, numbered after the ports."""
     network.message_counts[sender * MESSAGE_KINDS + min(message.kind, MESSAGE_KINDS - 1)] += 1
 
 
 @inlined
 def message_frame(network: NetworkState, message: Message, station: int, sender: int, now_ns: int) -> int:
-    """Return a new frame that carries a message of ``sender``; ``station`` is NOWHERE if that is a port."""
+    """Return the index of a new frame with a message of ``sender``; ``station`` is NOWHERE for a message of a
+    port.
+    """
     index = take(network.pool)
     network.carried[index] = message
     frame = network.pool.frames[index]
@@ -95,7 +97,7 @@ def trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) ->
 
 @compiled
 def _trace_message(network: NetworkState, message: Message, what: int, sender: int, time_ns: int) -> None:
-    """Trace a message that is no frame of the network: one out of band, or PAUSE or PFC."""
+    """Trace a message that is not a frame of the network: an out-of-band message, or PAUSE or PFC."""
     index = network.log.traced
     network.log.traced += 1
     row = network.traced[index]
@@ -115,7 +117,7 @@ def _trace_message(network: NetworkState, message: Message, what: int, sender: i
 
 @compiled
 def send_out_of_band(network: NetworkState, message: Message, sender: int) -> None:
-    """Put a message out of band in flight; ``sender`` is a port, or a station, numbered after the ports."""
+    """Send a message out of band; ``sender`` is a port, or a station, numbered after the ports."""
     loop, links = network.loop, network.links
     station, stations = message.station, len(links)
     if loop.is_tracing == 1:
@@ -136,7 +138,7 @@ def send_out_of_band(network: NetworkState, message: Message, sender: int) -> No
 
 @inlined
 def put_in_flight(network: NetworkState, message: Message, station: int, due_ns: int) -> None:
-    """Send ``message`` to ``station``, after all messages in flight that are due by ``due_ns``."""
+    """Send ``message`` to ``station``, after all messages in flight that are due at or before ``due_ns``."""
     loop, mask = network.loop, len(network.in_flight) - 1
     index = loop.sent
     if loop.same_delays == 0:
@@ -152,7 +154,9 @@ def put_in_flight(network: NetworkState, message: Message, station: int, due_ns:
 
 @compiled
 def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> None:
-    """Send PAUSE or PFC frames posted from index ``posted`` on to the feeds of ``switch`` (rule 6)."""
+    """Send the posted PAUSE or PFC frames to the feeds of ``switch``, starting at index ``posted`` (rule
+    6).
+    """
     of = network.switches[switch]
     for number in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[number]
@@ -174,7 +178,7 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
 
 @compiled
 def send_storm(network: NetworkState, message: Message, station: int, port: int, now_ns: int) -> None:
-    """Send a PAUSE or PFC frame of a broken station to the port that feeds it."""
+    """Send a PAUSE or PFC frame from a broken station to the port that leads to the station."""
     octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     occupy(network, station, octets, now_ns, True)
     due_ns = network.links[station].free_ns + network.outputs[port].delay_ns
@@ -183,7 +187,7 @@ def send_storm(network: NetworkState, message: Message, station: int, port: int,
 
 @inlined
 def _send_back(network: NetworkState, feed: Feed, message: Message, now_ns: int) -> int:
-    """Put a PAUSE or PFC frame on the line to ``feed``; return the time of its last bit there."""
+    """Put a PAUSE or PFC frame on the line to ``feed``; return the time when its last bit is sent."""
     octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     if feed.back_port == NOWHERE:
         occupy(network, feed.back_station, octets, now_ns, True)

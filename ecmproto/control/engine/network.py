@@ -1,8 +1,8 @@
-"""Records and stores of a network: stations and their links, switches and their ports, messages in flight.
+"""Records and stores of a network: stations with links, switches with ports, and messages in flight.
 
-A replay is the smallest network: stations, and one port to which they all send. `lab` adds the rest: paths
-between switches, feeds of each switch, memory that ports share, flow control on every link, messages as
-frames, and sources instead of a capture.
+A replay is the smallest network: stations, and one port to which all stations send. `lab` adds paths between
+switches, feeds of each switch, memory that ports share, flow control on every link, messages as frames, and
+sources instead of a capture.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _TRACED_AT_ONCE = 16
 _NOTES = 64
 _STOP_EVENTS = 4096
 MESSAGE_KINDS = 16
-"""The number of kinds of messages counted by sender; the last one is all other kinds."""
+"""Number of message types counted by sender; the last type includes all other types."""
 MIN_MESSAGE_OCTETS = 60
-"""The minimum length of a message frame, without FCS."""
+"""Minimum length of a message frame in octets, without FCS."""
 
 _Machines = TypeVar("_Machines")
 
@@ -56,30 +56,34 @@ ON_LINK = 1
 OWN_QUEUES = 2
 """Indices of a station's entries in the event heap: timer, first frame on the link, own queues, limiters.
 
-The last one is the end of the frame on the link, if others are ready.
+The last entry is the end of the frame on the link, if other frames are ready.
 """
 ENTRIES = OWN_QUEUES + PRIORITIES
 
 ECMP, SPRAY, FLOWLET = range(3)
-"""Selections among paths of equal length: by a flow's hash, frame by frame in turn, by hash of a flowlet."""
+"""Ways to select among paths of equal length: by hash of a flow, round robin by frame, or by hash of a
+flowlet.
+"""
 FLOWLET_SLOTS = 1024
-"""The slots of flowlets in each switch; flows share one if their hashes do."""
+"""Number of flowlet slots in each switch; flows with equal hashes share a slot."""
 
 DATA_FRAME = 0
 MESSAGE_FRAME = 1
 MESSAGE_OUT_OF_BAND = 2
 FLOW_CONTROL_FRAME = 3
-"""Types of a traced frame; a sender's probe is data."""
+"""Types of a traced frame; a sender's probe counts as data."""
 
 OWN_DELAYS: NDArray[np.int64] = np.zeros(0, np.int64)
-"""``NetworkState.delays_ns`` for messages that have the delay of their station's link."""
+"""Value of ``NetworkState.delays_ns`` that gives each message the delay of its station's link."""
 
 
 class Passage:
-    """The outcome of a frame at the port, or of one held out before it; a record (``kernels.record``)."""
+    """Outcome of a frame at the port, or of a frame held out before the port; a record
+    (``kernels.record``).
+    """
 
     serial: int
-    """The frame's number in the capture; for a probe, the number of the frame that it follows."""
+    """Frame number in the capture; a probe has the number of the frame that it follows."""
     time_ns: int
     station: int
     flow: int
@@ -92,25 +96,25 @@ class Passage:
     tag: int
     mark: int
     qlen_octets: int
-    """The length of the frame's queue after it; −1 if the frame did not reach the queue."""
+    """Length in octets of the frame's queue after the frame; −1 if the frame did not reach the queue."""
     limit_bps: float
-    """The rate of the limiter that the frame passed; 0 for none."""
+    """Rate in bit/s of the limiter that the frame passed; 0 without a limiter."""
     rtt_average_ns: float
-    """The average round-trip time of the limiter that the frame passed; NO_AVERAGE for none."""
+    """Average round-trip time of the limiter that the frame passed, in ns; NO_AVERAGE without a limiter."""
 
 
 class TracedFrame:
-    """A frame on a link, or a message out of band, which is on none; a record.
+    """Frame on a link, or an out-of-band message, which is on no link; a record.
 
-    Unless it is data, its message is in `NetworkState.traced_messages`, at the same index.
+    For a frame that is not data, `NetworkState.traced_messages` contains the message at the same index.
     """
 
     time_ns: int
-    """The time of the last bit; for a message out of band, PAUSE or PFC, the time of posting."""
+    """Time of the last bit in ns; for out-of-band messages, PAUSE and PFC, the time of posting."""
     what: int
     """DATA_FRAME, MESSAGE_FRAME, MESSAGE_OUT_OF_BAND, or FLOW_CONTROL_FRAME."""
     sender: int
-    """The sender, a port or, numbered after the ports, a station; for PAUSE and PFC, the feed to stop."""
+    """Sender: a port, or a station, numbered after the ports. For PAUSE and PFC, the feed to stop."""
     serial: int
     station: int
     destination: int
@@ -123,180 +127,184 @@ class TracedFrame:
     mark: int
     source: int
     number: int
-    """The frame's number at its source; for a message frame, its sender (ports, then stations)."""
+    """Frame number at the source; for a message frame, the number of its sender (ports, then stations)."""
 
 
 class Log:
-    """The number of passages, and the loop's other counters; a record."""
+    """Number of passages, and other counters of the loop; a record."""
 
     passages: int
     traced: int
-    """The number of frames in `NetworkState.traced`."""
+    """Number of frames in `NetworkState.traced`."""
     delivered_frames: int
     delivered_octets: int
     limited_frames: int
-    """The number of frames that waited for a limiter."""
+    """Number of frames that waited for a limiter."""
     received_messages: int
     longest_wait_octets: int
-    """The maximum number of octets that ever waited for one limiter."""
+    """Maximum number of octets that ever waited for one limiter."""
 
 
 class Loop:
-    """The time, and settings of all stations; a record."""
+    """Current time, and settings of all stations; a record."""
 
     now_ns: int
     change_ns: int
-    """The time when the loop must stop for a change, such as of a port's rate; NEVER_NS for none."""
+    """Time in ns at which the loop must stop for a change, such as a rate change; NEVER_NS for no change."""
     changes: int
-    """1 if the loop has reached ``change_ns`` and waits for the change, else 0."""
+    """1 if the loop has reached ``change_ns`` and waits for the change, otherwise 0."""
     same_delays: int
-    """1 if messages have the same delay to every station, so that they arrive in the order of sending."""
+    """1 if messages have equal delays to all stations, so that messages arrive in the order of sending."""
     overhead_octets: int
     entries: int
-    """The number of a station's entries in the event heap."""
+    """Number of a station's entries in the event heap."""
     ready_each: int
-    """The number of a station's entries in ``NetworkState.ready``, a power of two."""
+    """Number of a station's entries in ``NetworkState.ready``, a power of two."""
     sent: int
     received: int
-    """The number of messages received; ``sent`` is the number of messages sent."""
+    """Number of messages received; ``sent`` is the number of messages sent."""
     stack_records: int
-    """The maximum number of records that ports add to a frame."""
+    """Maximum number of records that ports add to a frame."""
     is_logging: int
-    """1 if each frame's outcome becomes a passage."""
+    """1 if each frame's outcome is logged as a passage."""
     is_tracing: int
-    """1 if frames on links are kept in `NetworkState.traced`."""
+    """1 if frames on links are stored in `NetworkState.traced`."""
     in_band: int
     """1 if messages are frames that queue on their path."""
     message_priority: int
     paths: int
-    """The selection among paths of equal length: ECMP, SPRAY or FLOWLET."""
+    """Method that selects among paths of equal length: ECMP, SPRAY or FLOWLET."""
     flowlet_gap_ns: int
-    """The gap after which a flow may take another path."""
+    """Idle time in ns after which a flow may change its path."""
     exits: int
-    """The number of columns of ``NetworkState.routes``."""
+    """Number of columns of ``NetworkState.routes``."""
     tight_port: int
-    """The port whose ring is almost full; NOWHERE for none."""
+    """Port whose ring is almost full; NOWHERE if there is none."""
     tight_priority: int
-    """The priority of the ring that is almost full at ``tight_port``."""
+    """Priority of the ring that is almost full at ``tight_port``."""
     serial: int
-    """The number of offered frames."""
+    """Number of offered frames."""
     events: int
     source_ns: int
-    """The time of the first source event."""
+    """Time of the first source event, in ns."""
     report_ns: int
-    """The time of the first report of a destination."""
+    """Time of the first report of a destination, in ns."""
 
 
 class Link:
-    """The link between a station and its switch; a record."""
+    """Link between a station and its switch; a record."""
 
     rate_bps: int
     to_port_ns: int
-    """The delay of a frame from the link to the port, from its start."""
+    """Delay in ns of a frame from its start on the link to the port."""
     to_station_ns: int
-    """The delay of a message from the port, or from a destination, to the station."""
+    """Delay in ns of a message from the port, or from a destination, to the station."""
     free_ns: int
-    """The end of the current frame, rounded up to whole ns."""
+    """End of the current frame, rounded up to whole ns."""
     free_early: int
-    """The rounding of ``free_ns``, in ns / ``timed_bps``: the next frame starts at the exact end."""
+    """Amount by which ``free_ns`` was rounded up, in ns / ``timed_bps``; the next frame starts at the exact
+    end.
+    """
     shared_ns: int
-    """The end of the time in which frames that come have to wait for the link (rule 1)."""
+    """End of the time in which new frames have to wait for the link (rule 1)."""
     whole: int
     """1 if a frame's start on the link is the time of its last bit, as in a capture."""
     queue_octets: int
-    """The size of each queue of the station."""
+    """Size of each queue of the station, in octets."""
     reaction_ns: int
-    """The delay of a message from the station's link to its reaction point."""
+    """Delay in ns of a message from the station's link to its reaction point."""
     switch: int
-    """The switch at the end of the link; ``input`` is the switch's input."""
+    """Switch at the end of the link; ``input`` is the input of this switch."""
     input: int
     exit: int
-    """The number of the switch or adapter with the port to the station, in ``NetworkState.routes``."""
+    """Number of the station's exit in ``NetworkState.routes``; the exit has the port to the station."""
     exit_switch: int
-    """That switch, or adapter."""
+    """Switch or adapter with the port to the station."""
     exit_port: int
-    """The port to the station."""
+    """Port that leads to the station."""
     timed_octets: int
     timed_bps: int
     timed_ns: int
     timed_rest: int
-    """The remainder of the last computed frame time: ``timed_octets`` at ``timed_bps`` take ``timed_ns``."""
+    """Remainder of the last computed frame time: ``timed_octets`` at ``timed_bps`` take ``timed_ns``."""
     parts: int
-    """The number of the station's queues to look at: none from there on has ever held a frame."""
+    """Number of the station's queues to examine; later queues have never held a frame."""
     loss: float
-    """The probability that a frame from the station is lost on the link."""
+    """Probability that a frame from the station is lost on the link."""
 
 
 class Output:
-    """The destination of a switch's output port; a record."""
+    """Destination of a switch's output port; a record."""
 
     switch: int
-    """The switch that has the port."""
+    """Switch to which the port belongs."""
     next_switch: int
-    """The switch at the end of the line, NOWHERE if a station is there."""
+    """Switch at the end of the line; NOWHERE if the line ends at a station."""
     input: int
-    """The input of ``next_switch`` that the port feeds."""
+    """Input of ``next_switch`` that the port feeds."""
     station: int
-    """The station at the end of the line, NOWHERE for none."""
+    """Station at the end of the line; NOWHERE if the line ends at a switch."""
     delay_ns: int
-    """The delay of a frame to the end of the line, from its last bit."""
+    """Delay in ns from a frame's last bit to the end of the line."""
     control: int
-    """The flow control machine that watches the port, NOWHERE for none."""
+    """Flow control point that watches the port; NOWHERE without flow control."""
     ends: int
-    """Whether frames count as delivered when they leave the port on their path to an adapter."""
+    """Whether frames count as delivered when they leave the port towards an adapter."""
     is_adapter: int
-    """Whether the port is a host's adapter, after which frames are not examined any more."""
+    """Whether the port is a host's adapter; frames after an adapter are not examined any more."""
     loss: float
-    """The probability that a frame is lost on the line; 1 while the link is down."""
+    """Probability that a frame is lost on the line; 1 while the link is down."""
     counts_only: int
-    """1 if frames to the station are only counted, which can be postponed until counts are read."""
+    """1 if frames to the station are only counted; counting can be postponed until counts are read."""
 
 
 class Feed:
-    """A feed of a switch's input, a station's link or another port; a record."""
+    """Feed of a switch's input: a station's link or another port; a record."""
 
     station: int
-    """The feeding station; NOWHERE for a port."""
+    """Station that feeds the input; NOWHERE for a port."""
     port: int
-    """The feeding port; NOWHERE for a station."""
+    """Port that feeds the input; NOWHERE for a station."""
     back_port: int
-    """The port whose line carries PAUSE to the feed; NOWHERE if a station's does."""
+    """Port whose line carries PAUSE to the feed; NOWHERE if a station's line carries PAUSE."""
     back_station: int
-    """The station whose line carries PAUSE to the feed; NOWHERE if a port's does."""
+    """Station whose line carries PAUSE to the feed; NOWHERE if a port's line carries PAUSE."""
     back_ns: int
-    """The delay of PAUSE to the feed, from its last bit."""
+    """Delay in ns of PAUSE to the feed, from the last bit of the PAUSE frame."""
     partition_octets: int
     partition_frames: int
-    """The maximum number of this input's buffered frames, as ``partition_octets`` of octets; or NO_LIMIT."""
+    """Maximum number of this input's buffered frames, or NO_LIMIT; ``partition_octets`` is the limit in
+    octets.
+    """
     held_octets: int
     held_frames: int
     peak_octets: int
 
 
 class Switch:
-    """A switch: its inputs, and the memory that its ports share; a record."""
+    """Switch with its inputs, and the memory that its ports share; a record."""
 
     first_feed: int
     feeds: int
     first_port: int
-    """The port that counts frames without a path."""
+    """Port that counts frames without a path."""
     memory_octets: int
     memory_frames: int
-    """The maximum number of frames in all ports, as ``memory_octets`` for octets; or NO_LIMIT."""
+    """Maximum number of frames in all ports, or NO_LIMIT; ``memory_octets`` is the limit in octets."""
     held_octets: int
     held_frames: int
     alpha: float
-    """The share of the free ``shared_octets`` that a queue of a lossy priority may have; 0 for no limit."""
+    """Maximum share of the free ``shared_octets`` for a queue of a lossy priority; 0 means no limit."""
     shared_octets: int
-    """The memory without headroom."""
+    """Memory in octets, without headroom."""
     lossless_mask: int
-    """Bit p: the switch sends PFC for priority p, whose frames may use headroom."""
+    """Bit p: the switch sends PFC for priority p, and frames of this priority may use headroom."""
     hash_salt: int
-    """The switch's 32-bit salt of ECMP hashes."""
+    """32-bit salt of the switch's ECMP hashes."""
 
 
 class PortCount:
-    """The counts of a port; a record."""
+    """Counts of a port; a record."""
 
     sent_frames: int
     sent_octets: int
@@ -306,70 +314,70 @@ class PortCount:
     message_octets: int
     lost_messages: int
     control_octets: int
-    """Octets of PAUSE and PFC frames on the port's line, overhead included."""
+    """Number of octets of PAUSE and PFC frames on the port's line, including overhead."""
     xoff_frames: int
-    """The number of PAUSE and PFC frames that stopped the port."""
+    """Number of PAUSE and PFC frames that stopped the port."""
     xon_frames: int
-    """The number of PAUSE and PFC frames that resumed the port."""
+    """Number of PAUSE and PFC frames that resumed the port."""
     stopped_ns: int
-    """The time for which at least one priority was stopped, up to the last change."""
+    """Time in ns for which at least one priority was stopped, up to the last change."""
     stopped_since_ns: int
-    """The time since which a priority is stopped; NEVER_NS while none is."""
+    """Time in ns since which a priority is stopped; NEVER_NS while no priority is stopped."""
 
 
 class Watchdog:
-    """The watchdog of a port against endless PAUSE and PFC; a record."""
+    """Watchdog of a port against endless PAUSE and PFC; a record."""
 
     time_ns: int
-    """The time of a stop after which a priority with waiting frames is served nevertheless; 0 for never."""
+    """Time in ns after which a stopped priority with waiting frames is served anyway; 0 means never."""
     drops: int
-    """1 if frames that are served nevertheless are dropped, 0 if they are sent."""
+    """1 if the watchdog drops the frames of a priority that is served anyway; 0 if the frames are sent."""
     served_mask: int
-    """Bit p: priority p is stopped, and served nevertheless."""
+    """Bit p: priority p is stopped, but is served anyway."""
     fired: int
-    """The number of priorities that began to be served nevertheless."""
+    """Number of times that the watchdog began to serve a stopped priority."""
     since_ns: Annotated[NDArray[np.int64], PRIORITIES]
-    """The start of the stop of each priority, or the last time it had no frames; NEVER_NS if not stopped."""
+    """Start of each priority's stop, or last time without waiting frames; NEVER_NS if not stopped."""
 
 
 class FlowCount:
-    """The counts of a source's frames; a record."""
+    """Counts of a source's frames; a record."""
 
     held_out_frames: int
     held_out_octets: int
     sent_frames: int
-    """Frames that left their host."""
+    """Number of frames that left their host."""
     sent_octets: int
     dropped_frames: int
     dropped_octets: int
     delivered_frames: int
     delivered_octets: int
     delay_ns: int
-    """The sum of the frames' delays from their hosts' queues to their delivery."""
+    """Sum of the delays of frames from the host's queue to delivery, in ns."""
     longest_ns: int
     limit_bps: float
-    """The rate of the limiter that the last frame passed; 0 for none."""
+    """Rate in bit/s of the limiter that the last frame passed; 0 without a limiter."""
 
 
 class StopEvent:
-    """A PAUSE or PFC frame at the station or port that it stops or resumes; a record."""
+    """PAUSE or PFC frame at the station or port that it stops or resumes; a record."""
 
     time_ns: int
     station: int
-    """The station; or, numbered after the stations, the port."""
+    """Number of the station, or of the port, numbered after the stations."""
     priority: int
-    """The priority; NOWHERE for PAUSE, which stops all."""
+    """Priority; NOWHERE for PAUSE, which stops all priorities."""
     stops: int
 
 
 class StopEventCount:
-    """The number of stop events; a record."""
+    """Number of stop events; a record."""
 
     logged: int
 
 
 class Note:
-    """A source's frame that has left its host, or was refused there; a record."""
+    """Note on a source's frame that has left its host or was refused there; a record."""
 
     source: int
     number: int
@@ -377,21 +385,26 @@ class Note:
 
 
 class NoteCount:
-    """The number of notes; a record."""
+    """Number of notes; a record."""
 
     noted: int
 
 
 class NetworkState(Struct):
-    """The state of a network, without the machines of its stations and destinations.
+    """State of a network, without the state machines of stations and destinations.
 
-    ``in_flight`` is a ring of messages, its length a power of two; ``due_ns`` has the arrival time of each at
-    its station or, numbered after the stations, its port. Station s has the entries from s · entries on
-    in ``events`` and ``queues``; ``on_link`` has the frames that have left each station and not
-    reached the port. Of n ports, port p has the entries p (its departure) and n + p (the first frame on its
-    line) in ``port_events``; after these, 2n + s is the first message that switch s has put into a frame.
-    ``timers`` has the congestion point of each port, the flow control machines, and for each port the end of
-    a pause. ``lines`` has the frames on each port's line, then those messages.
+    ``in_flight`` is a ring of messages whose length is a power of two. ``due_ns`` is the arrival time of each
+    message at its station or port; ports are numbered after the stations.
+
+    In ``events`` and ``queues``, the entries of station s start at s · entries. ``on_link`` contains the
+    frames that have left each station and have not reached the port.
+
+    Of n ports, port p has two entries in ``port_events``. Entry p is the port's departure, and entry n + p is
+    the first frame on the port's line. Entry 2n + s is the first message that switch s has put into a frame.
+    ``lines`` contains the frames on each port's line, followed by the messages of each switch.
+
+    ``timers`` contains the congestion point of each port, the flow control points, and the end of a pause for
+    each port.
     """
 
     loop: Loop
@@ -403,23 +416,27 @@ class NetworkState(Struct):
     switches: Sequence[Switch]
     feeds: Sequence[Feed]
     routes: NDArray[np.int32]
-    """The offsets in ``choices`` by switch and exit (`Link.exit`), and at the end their number."""
+    """Offsets in ``choices`` by switch and exit (`Link.exit`), followed by the length of ``choices``."""
     choices: NDArray[np.int32]
     forced: NDArray[np.int64]
-    """The port by explicit path and switch; NOWHERE for a switch that is not on the path."""
+    """Port by explicit path and switch; NOWHERE for a switch that is not on the path."""
     turns: NDArray[np.int64]
-    """spray: the number of frames by row of ``routes``; flowlet: of flowlets by switch and slot."""
+    """For SPRAY, number of frames by row of ``routes``; for FLOWLET, number of flowlets by switch and
+    slot.
+    """
     flowlet_ns: NDArray[np.int64]
-    """flowlet: the time of the last frame by switch and slot."""
+    """For FLOWLET, time of the last frame by switch and slot, in ns."""
     delays_ns: NDArray[np.int64]
-    """Delays of messages, by sender (switches, then stations) and receiving station; or OWN_DELAYS."""
+    """Message delays in ns, by sender (switches, then stations) and receiving station; or OWN_DELAYS."""
     flow_ends: NDArray[np.int64]
-    """The destination by station and flow; empty if there is only one path."""
+    """Destination by station and flow; empty if there is only one path."""
     pool: Pool
     queues: Sequence[Queue]
     events: EventHeap
     ready: EventHeap
-    """The serial number of the head of each queue that waits for its station's link alone; a heap each."""
+    """Serial number of the first frame in each queue that waits only for its station's link, one heap per
+    station.
+    """
     port_events: EventHeap
     timers: EventHeap
     lines: Sequence[Queue]
@@ -430,13 +447,13 @@ class NetworkState(Struct):
     in_flight: MutableSequence[Message]
     due_ns: NDArray[np.int64]
     carried: MutableSequence[Message]
-    """The message in each frame, by frame."""
+    """Message that each frame carries, by frame."""
     stacks: NDArray[np.int64]
-    """The records that ports added to each frame, `Loop.stack_records` each, by frame."""
+    """Records that ports added to each frame, by frame; each frame has `Loop.stack_records` records."""
     draws: Draws
-    """Random numbers of losses."""
+    """Random numbers for losses."""
     lost_frames: NDArray[np.int64]
-    """Frames lost on links, by sender (ports, then stations)."""
+    """Number of frames lost on links, by sender (ports, then stations)."""
     outbox: Outbox
     offers: Offers
     notes: Sequence[Note]
@@ -444,12 +461,12 @@ class NetworkState(Struct):
     stop_events: Sequence[StopEvent]
     stop_count: StopEventCount
     message_octets: NDArray[np.int64]
-    """The length of a message's frame, by kind up to MESSAGE_KINDS."""
+    """Length of a message's frame in octets, by type up to MESSAGE_KINDS."""
     message_counts: NDArray[np.int64]
-    """The number of messages by sender (ports, then stations) and kind up to MESSAGE_KINDS."""
+    """Number of messages by sender (ports, then stations) and type up to MESSAGE_KINDS."""
     port_counts: Sequence[PortCount]
     watchdogs: Sequence[Watchdog]
-    """The watchdog of each port; empty without any."""
+    """Watchdog of each port; empty if there are no watchdogs."""
     flow_counts: Sequence[FlowCount]
     passages: Sequence[Passage]
     traced: Sequence[TracedFrame]
@@ -457,7 +474,9 @@ class NetworkState(Struct):
 
 
 def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
-    """Return ``config`` with the PFC priorities that stations obey by the parameters of ``machine``."""
+    """Return ``config`` with the PFC priorities that stations obey according to the parameters of
+    ``machine``.
+    """
     own = machine.parameters.get(Role.REACTION_POINT)
     if not isinstance(own, PFCReactionParameters):
         return config
@@ -465,7 +484,7 @@ def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
 
 
 def next_change_ns(changes: Sequence[RateChange]) -> int:
-    """Return the time of the first rate change in ``changes``; NEVER_NS for none."""
+    """Return the time of the first rate change in ``changes``; NEVER_NS if there are no changes."""
     return changes[0].time_ns if changes else NEVER_NS
 
 
@@ -480,12 +499,12 @@ def new_network(
     stack_records: int = 0,
     total_only: bool = False,
 ) -> NetworkState:
-    """Return empty stores of ports and of ``stations`` stations with ``limiters`` limiters each.
+    """Return empty stores for ports and for ``stations`` stations with ``limiters`` limiters each.
 
-    Each of ``ports`` has its congestion point in ``points``; all belong to one switch, and the first one's
-    overhead holds for every line. The mechanism's own tag adds ``tag_octets`` to a frame, and has space for
-    ``stack_records`` records of ports. Gauges of the ``total_only`` have neither statistics of priorities nor
-    a trace.
+    Each port of ``ports`` has its congestion point in ``points``. All ports belong to one switch, and the
+    overhead of the first port applies to every line. The mechanism's tag adds ``tag_octets`` to a frame, and
+    has space for ``stack_records`` records of ports. With ``total_only``, gauges have neither statistics of
+    priorities nor a trace.
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(ports[0].rate_changes)
@@ -566,14 +585,14 @@ def _gates(count: int, config: LoopConfig) -> Gates:
 
 
 def new_port_counts(count: int) -> Sequence[PortCount]:
-    """Return the counts of ``count`` ports, all 0."""
+    """Return the counts of ``count`` ports, which are all 0."""
     counts = new_records(PortCount, count)
     columns(counts)["stopped_since_ns"] = NEVER_NS
     return counts
 
 
 def new_outputs(count: int) -> Sequence[Output]:
-    """Return the outputs of ``count`` ports of one switch, all to stations."""
+    """Return the outputs of ``count`` ports of one switch; all outputs lead to stations."""
     outputs = new_records(Output, count)
     for name in ("next_switch", "input", "station", "control"):
         columns(outputs)[name] = NOWHERE
@@ -595,9 +614,9 @@ def set_links(
     to_port_ns: int | Sequence[int],
     to_station_ns: int | Sequence[int],
 ) -> None:
-    """Set the rates and delays of the stations' links, one for all or one each, before a run.
+    """Set the rates and delays of the stations' links before a run: one value for all links, or one per link.
 
-    Times that PAUSE and PFC give in quanta still use ``LoopConfig.link_rate_bps``.
+    PAUSE and PFC times in quanta still use ``LoopConfig.link_rate_bps``.
     """
     links = columns(network.links)
     links["rate_bps"], links["to_port_ns"], links["to_station_ns"] = rate_bps, to_port_ns, to_station_ns
@@ -626,14 +645,14 @@ def add_frames(network: NetworkState) -> None:
 
 
 def carry_messages(network: NetworkState, priority: int) -> None:
-    """Make messages frames of ``priority`` that queue on their path."""
+    """Send messages as frames of ``priority`` that queue on their path."""
     network.loop.in_band, network.loop.message_priority = 1, priority
     network.carried = _ring(len(network.pool.frames))
 
 
 @expanded
 def stack_of(network: NetworkState, index: int) -> NDArray[np.int64]:
-    """Return the records that ports added to a frame, with those not yet used."""
+    """Return the records that ports added to a frame, including unused records."""
     first = index * network.loop.stack_records
     return network.stacks[first : first + network.loop.stack_records]
 
@@ -648,7 +667,7 @@ def clear_stack(network: NetworkState, index: int) -> None:
 
 @inlined
 def occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared: bool) -> None:
-    """Occupy a station's link with a frame; later frames share it if it is ``shared``."""
+    """Occupy a station's link with a frame; if ``shared``, later frames wait for the link."""
     loop, link = network.loop, network.links[station]
     if octets != link.timed_octets or link.rate_bps != link.timed_bps:
         if link.rate_bps != link.timed_bps:
@@ -669,19 +688,21 @@ def occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared
 
 @inlined
 def max_traced_frames(network: NetworkState) -> int:
-    """Return a bound on the frames that one event traces: a timer's messages, and PAUSE to all feeds."""
+    """Return an upper bound on frames traced by one event: a timer's messages, and PAUSE to all feeds."""
     return len(network.outbox.messages) + _TRACED_AT_ONCE * (2 + len(network.feeds))
 
 
 def trace_frames(network: NetworkState) -> None:
-    """Trace each frame on a link from now on; the caller takes them whenever a run stops for capacity."""
+    """Trace each frame on a link from now on; the caller drains the traced frames when a run stops for
+    capacity.
+    """
     network.loop.is_tracing = 1
     rows = max(_TRACED, 2 * max_traced_frames(network))
     network.traced, network.traced_messages = new_records(TracedFrame, rows), _ring(rows)
 
 
 def lengthen_tight_ring(network: NetworkState) -> None:
-    """Double the ring that is almost full."""
+    """Double the capacity of the ring that is almost full."""
     loop = network.loop
     if loop.tight_port != NOWHERE:
         lengthen_ring(network.ports[loop.tight_port], loop.tight_priority)
@@ -701,10 +722,10 @@ def lengthen_in_flight(network: NetworkState) -> None:
 def add_stations(
     network: NetworkState, port: PortConfig, config: LoopConfig, stations: int, limiters: int
 ) -> None:
-    """Add stations, with the present ones unchanged.
+    """Add stations, without changes to the existing stations.
 
-    The last of the present ones has sent nothing yet; it was stopped only by pauses of all stations, which
-    stop the new ones too.
+    The last existing station must not have sent any frame. Only pauses of all stations may have stopped this
+    station, and these pauses stop the new stations too.
     """
     fresh = new_network([port], config, points=[NullCongestionPoint()], stations=stations, limiters=limiters)
     for records in ("stopped", "pause_states", "pfc_states"):
@@ -723,9 +744,9 @@ def add_stations(
 
 
 def lengthened(old: _Machines, fresh: _Machines) -> _Machines:
-    """Return ``old`` extended to the length of ``fresh``: the old stations, then the new ones.
+    """Return ``old`` extended to the length of ``fresh``: the old stations, followed by the new stations.
 
-    Both are arrays, or structs of arrays and others, whose first parts are the same stations.
+    Both arguments are arrays, or structs with arrays, in which the first stations are the same.
     """
     if isinstance(old, Draws):
         return old

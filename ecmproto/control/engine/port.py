@@ -1,24 +1,26 @@
-"""A switch's output port: FIFO queues per priority, one finite buffer, strict priority, one line.
+"""Output port of a switch: FIFO queues per priority, one finite buffer, strict priority, one line.
 
-The text of the port, compiled when it runs over batches. Its rules (algorithms, heading):
+The code of the port is compiled when it runs over batches. The rules of the port (algorithms, heading):
 
-1. A frame arrives whole. Drop-tail: it is dropped if it would bring the octets waiting and in service above
-   the buffer, without the mechanism's own tag, so that tagged and untagged frames fit into the same space. A
-   buffer in frames drops it if it has its number of frames. Otherwise the frame joins its priority's queue.
-   Queues count octets without FCS, with tags; any other accounting is up to the caller.
+1. A frame arrives whole. Drop-tail: the port drops a frame if the octets waiting and in service would exceed
+   the buffer. The mechanism's tag does not count, so that tagged and untagged frames fit into the same space.
+   A buffer in frames drops a frame if the buffer already has its maximum number of frames. Otherwise, the
+   frame joins the queue of its priority. Queues count octets without FCS, with tags. The caller is
+   responsible for any other accounting.
 2. The line serves the highest waiting priority (7 before 0), frame by frame, without preemption. A frame
-   takes its octets plus the overhead (FCS, preamble, gap) at the line's rate. No frame of a stopped priority
-   starts (`stop`).
+   takes the time of its octets plus overhead (FCS, preamble, gap) at the line's rate. No frame of a stopped
+   priority starts (`stop`).
 3. Departures are exact: in a busy period that starts at s, departure k is at s + ⌈8·10⁹·Σoctets/rate⌉ ns. The
-   end of service is carried as whole ns and a fraction, so rounding errors never add up. After a change of
-   rate (`set_rate`), the frame on the line departs at the old rate; the count at the new rate starts with
-   that departure, in whole ns.
-4. Qlen of a priority is its waiting octets plus its frame in service. At equal times, departures come first.
-5. Time does not decrease; the caller ensures that.
-6. A frame of flow control (`send_control`) waits for the frame in service and for earlier frames of flow
-   control, and for nothing else: it is in no queue, and a stop does not hold it.
+   end of service is stored as whole ns and a fraction, so rounding errors never add up. After a change of
+   rate (`set_rate`), the frame on the line departs at the old rate. The count at the new rate starts with
+   this departure, in whole ns.
+4. Qlen of a priority is its waiting octets plus its frame in service. At equal times, departures precede
+   arrivals.
+5. Time does not decrease; the caller ensures this rule.
+6. A flow control frame (`send_control`) waits only for the frame in service and for earlier flow control
+   frames. A flow control frame is in no queue, and a stop does not delay it.
 
-Times are ns from the first arrival. The result does not depend on the batch boundaries.
+Times are in ns from the first arrival. The result does not depend on the batch boundaries.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ from ecmproto.units import NS_PER_S
 
 # The disposition of a frame.
 PASSED_BY = 0
-"""A frame that never occupies a queue, or belongs to no port."""
+"""Disposition of a frame that never occupies a queue, or belongs to no port."""
 ENQUEUED = 1
 DROPPED = 2
-"""A frame for which the port's buffer had no space."""
+"""Disposition of a frame that did not fit into the port's buffer."""
 HELD_OUT = 3
-"""A frame for which its station's queue had no space; it never reached the port."""
+"""Disposition of a frame that did not fit into its station's queue and never reached the port."""
 
 NO_LIMIT = 2**62
 _LAST_PRIORITY = PRIORITIES - 1
@@ -55,66 +57,69 @@ _JUMBO_OCTETS = 9216
 _TOKEN_SHIFT = 32
 _OCTETS_MASK = (1 << _TOKEN_SHIFT) - 1
 _OCTET_TIME_BITS = 33
-"""A bound that keeps the product with a frame's octets, at most the largest buffer, within 63 bits."""
+"""Bit limit that keeps the product with a frame's octets within 63 bits; frames are at most the largest
+buffer.
+"""
 
 
 class Line:
-    """The state of a port except its waiting frames and its gauge; a record (``kernels.record``)."""
+    """State of a port, except the waiting frames and the gauge; a record (``kernels.record``)."""
 
     buffer_octets: int
     buffer_frames: int
-    """The capacity of the buffer in frames of any length; NO_LIMIT if octets count."""
+    """Buffer capacity in frames of any length; NO_LIMIT if octets are counted."""
     held_frames: int
-    """The number of frames waiting and in service."""
+    """Number of frames waiting and in service."""
     tag_octets: int
-    """The length that the mechanism's own tag adds to a frame."""
+    """Number of octets that the mechanism's tag adds to a frame."""
     overhead_octets: int
     work_per_octet: int
-    """The numerator of an octet's time, work_per_octet / work_per_ns ns, in lowest terms."""
+    """Numerator of an octet's time; the time is work_per_octet / work_per_ns ns, in lowest terms."""
     work_per_ns: int
     octet_time: int
-    """The time of an octet in ns / 2^``time_shift``, rounded down.
+    """Time of an octet in ns / 2^``time_shift``, rounded down.
 
-    A product and a correction delay a frame's departure less than a division.
+    A product and a correction take less time than a division.
     """
     time_shift: int
     served_ns: int
-    """The end of the current service, with the following frames of flow control, in whole ns."""
+    """End of the current service, including the following flow control frames, in whole ns."""
     served_rest: int
-    """The fraction of ``served_ns``, in work."""
+    """Fraction of ``served_ns``, in units of work."""
     departure_ns: int
-    """The departure time of the frame on the line, rounded up to whole ns."""
+    """Departure time of the frame on the line, rounded up to whole ns."""
     in_service_octets: int
-    """The length of the frame on the line; 0 if idle."""
+    """Length of the frame on the line in octets; 0 if the line is idle."""
     in_service_priority: int
     in_service_token: int
     control_octets: int
-    """Octets of frames of flow control after the frame in service, or on an idle line, with overhead.
+    """Octets of flow control frames, including overhead, after the frame in service or on an idle line.
 
-    ``served_ns`` is the end of the last of them; 0 for none.
+    ``served_ns`` is the end of the last flow control frame. 0 means that there are no flow control frames.
     """
     waiting_mask: int
     """Bit p: priority p has waiting frames."""
     stopped_mask: int
-    """Bit p: priority p starts no frame."""
+    """Bit p: priority p must not start a frame."""
 
 
 class FrameRing:
-    """The slots of a priority's waiting frames; a record."""
+    """Slots for a priority's waiting frames; a record."""
 
     first_slot: int
-    """The index of the first slot."""
+    """Index of the first slot."""
     slot_mask: int
-    """The number of slots, a power of two, minus 1."""
+    """Number of slots minus 1; the number of slots is a power of two."""
     dequeued_frames: int
     put_frames: int
-    """The number of frames ever put; ``dequeued_frames`` is the number ever removed."""
+    """Number of frames ever put into the ring; ``dequeued_frames`` is the number ever removed."""
 
 
 class Port(Struct):
-    """A port's state: records that the kernels change in place, and its waiting frames.
+    """State of a port: records that the kernels change in place, and the waiting frames.
 
-    A slot holds a frame's octets, and above 32 bits its token: a number of the caller's, from 0 on.
+    The low 32 bits of a slot are a frame's octets. The high bits are the frame's token, a number that the
+    caller chooses, from 0 on.
     """
 
     line: Line
@@ -124,9 +129,9 @@ class Port(Struct):
 
 
 def new_port(config: PortConfig, *, tag_octets: int = 0, total_only: bool = False) -> Port:
-    """Return an idle, empty port at time 0, whose gauge may be of the ``total_only``.
+    """Return an idle, empty port at time 0; ``total_only`` applies to the port's gauge.
 
-    The mechanism's own tag adds ``tag_octets`` to a frame.
+    The mechanism's tag adds ``tag_octets`` to a frame.
     """
     largest_octets = config.buffer_octets
     if config.buffer_frames:
@@ -147,7 +152,7 @@ def new_port(config: PortConfig, *, tag_octets: int = 0, total_only: bool = Fals
 
 
 def set_rate(line: Line, rate_bps: int) -> None:
-    """Serve frames at ``rate_bps`` from the next one on (rule 3)."""
+    """Serve frames at ``rate_bps``, starting with the next frame (rule 3)."""
     common = math.gcd(8 * NS_PER_S, rate_bps)
     line.work_per_octet = 8 * NS_PER_S // common
     line.work_per_ns = rate_bps // common
@@ -157,9 +162,9 @@ def set_rate(line: Line, rate_bps: int) -> None:
 
 
 def lengthen_ring(port: Port, priority: int) -> None:
-    """Double the ring of ``priority``.
+    """Double the capacity of the ring of ``priority``.
 
-    Rings grow only when they are full, so they never exceed twice the frames that the buffer can hold.
+    Rings grow only when full, so a ring never exceeds twice the number of frames that the buffer can hold.
     """
     slots = []
     for p, ring in enumerate(port.rings):
@@ -174,7 +179,9 @@ def lengthen_ring(port: Port, priority: int) -> None:
 
 @inlined
 def is_full(port: Port, priority: int) -> bool:
-    """Return whether the ring of ``priority`` is full; call before ``arrive``, and use ``lengthen_ring``."""
+    """Return whether the ring of ``priority`` is full; call this before ``arrive``, and use
+    ``lengthen_ring``.
+    """
     ring = port.rings[priority]
     return bool(ring.put_frames - ring.dequeued_frames > ring.slot_mask)
 
@@ -188,15 +195,15 @@ def free_slots(port: Port, priority: int) -> int:
 
 @inlined
 def departs(line: Line, now_ns: int) -> bool:
-    """Return whether the frame on the line ends by ``now_ns``."""
+    """Return whether the frame on the line ends at or before ``now_ns``."""
     return bool(line.in_service_octets > 0 and line.departure_ns <= now_ns)
 
 
 @inlined
 def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagged: bool) -> bool:
-    """Enqueue a frame of 1 or more ``octets`` at ``now_ns``; return False if it is dropped (rule 1).
+    """Enqueue a frame of 1 or more ``octets`` at ``now_ns``; return False if the frame is dropped (rule 1).
 
-    ``tagged`` is whether the mechanism's own tag is a part of it.
+    ``tagged`` is true if ``octets`` include the mechanism's tag.
     """
     line, gauge = port.line, port.gauge
     counted_octets = octets - line.tag_octets if tagged else octets
@@ -219,7 +226,9 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
 
 @inlined
 def _slot(ring: FrameRing, number: int) -> np.uint64:
-    """Return the slot of a ring's frame ``number``; unsigned, which spares the check for a negative index."""
+    """Return the slot of a ring's frame ``number``; an unsigned result avoids the check for a negative
+    index.
+    """
     return np.uint64(ring.first_slot + (number & ring.slot_mask))
 
 
@@ -240,7 +249,8 @@ def _end_ns(line: Line) -> int:
 @inlined
 def _occupy(line: Line, line_octets: int) -> None:
     """Add the exact time of ``line_octets`` to the end of the current service."""
-    # Never too much, and too little by 1 ns at most unless the line is slow, which the remainder shows.
+    # The product is never too large. Unless the line is slow, the product is at most 1 ns too small. The
+    # remainder shows the difference.
     whole_ns = (line_octets * line.octet_time) >> line.time_shift
     rest = line_octets * line.work_per_octet - whole_ns * line.work_per_ns + line.served_rest
     more_ns = int(rest >= line.work_per_ns)
@@ -255,7 +265,7 @@ def _occupy(line: Line, line_octets: int) -> None:
 
 @inlined
 def send_control(port: Port, now_ns: int, octets: int) -> int:
-    """Put a frame of flow control on the line (rule 6); return the time of its last bit, rounded up."""
+    """Put a flow control frame on the line (rule 6); return the time of its last bit, rounded up."""
     line = port.line
     if line.in_service_octets == 0 and line.control_octets == 0:
         line.served_ns = now_ns
@@ -269,17 +279,17 @@ def send_control(port: Port, now_ns: int, octets: int) -> int:
 
 @inlined
 def end_control(port: Port) -> None:
-    """End the frames of flow control on the line, and put the next frame on it."""
+    """End the flow control frames on the line, and start the next frame."""
     port.line.control_octets = 0
     _serve_next(port)
 
 
 @inlined
 def depart(port: Port) -> int:
-    """Take the frame off the line, put the next one on it (rule 2); return the token of the first."""
+    """Remove the frame from the line, start the next frame (rule 2), and return the removed frame's token."""
     line, gauge = port.line, port.gauge
     token = line.in_service_token
-    # Not negative: this line spares its uses the check.
+    # This mask avoids checks for a negative index.
     priority = line.in_service_priority & _LAST_PRIORITY
     change(gauge, priority, line.departure_ns, -line.in_service_octets)
     line.in_service_octets = 0
@@ -293,7 +303,7 @@ def depart(port: Port) -> int:
 
 @inlined
 def stop(port: Port, mask: int, now_ns: int) -> None:
-    """Stop exactly the priorities in ``mask`` from ``now_ns`` on; others may resume."""
+    """Stop exactly the priorities in ``mask`` from ``now_ns`` on; all other priorities may resume."""
     line = port.line
     line.stopped_mask = mask
     if line.in_service_octets == 0 and line.control_octets == 0:
@@ -304,12 +314,12 @@ def stop(port: Port, mask: int, now_ns: int) -> None:
 
 @inlined
 def _serve_next(port: Port) -> None:
-    """Put the next frame on an idle line, if one may start."""
+    """Put the next frame on an idle line, if any frame may start."""
     line, slots = port.line, port.slots
     ready = line.waiting_mask & ~line.stopped_mask
     if ready == 0:
         return
-    # the highest waiting priority is usually the previous one
+    # The highest waiting priority is usually the priority of the previous frame.
     priority = line.in_service_priority
     if ready >> priority != 1:
         priority = PRIORITIES - 1
@@ -324,9 +334,10 @@ def _serve_next(port: Port) -> None:
 
 
 def fitting_thresholds(buffer_octets: int) -> list[str]:
-    """Return the pause thresholds (XOFF, XON) of PAUSE and PFC for ``buffer_octets``, as assignments.
+    """Return the XOFF and XON thresholds of PAUSE and PFC for ``buffer_octets``, as assignments.
 
-    They apply to the output queue, by S003's rule of thumb (`mechanisms.lossless.output_thresholds`).
+    The thresholds apply to the output queue, by S003's rule of thumb
+    (`mechanisms.lossless.output_thresholds`).
     """
     high_octets, low_octets = output_thresholds(buffer_octets)
     return ["cp.pause_on=output", f"cp.high={high_octets}B", f"cp.low={low_octets}B"]
@@ -335,10 +346,11 @@ def fitting_thresholds(buffer_octets: int) -> list[str]:
 def machine_on_port(
     name: str, assignments: Iterable[str], *, buffer_octets: int, flow_control: str | None = None
 ) -> Machine:
-    """Return the mechanism called ``name`` for a port of ``buffer_octets``, with parameters assigned.
+    """Return the mechanism called ``name`` for a port of ``buffer_octets``, with assigned parameters.
 
-    Thresholds of PAUSE and PFC fit the buffer unless they are assigned. ``flow_control`` names one of them to
-    run besides the mechanism. ParameterError for an unknown name or parameter, or a value out of range.
+    Thresholds of PAUSE and PFC fit the buffer unless they are assigned. ``flow_control`` is pause or pfc, to
+    run in addition to the mechanism. Raises ParameterError for an unknown name or parameter, or a value out
+    of range.
     """
     thresholds = fitting_thresholds(buffer_octets)
     mechanism = find_mechanism(name)

@@ -1,8 +1,8 @@
-"""The steps of a port with its congestion point; the loop has the clock, the frames and the messages.
+"""Steps of a port with its congestion point; the loop provides the clock, the frames and the messages.
 
-`replay.open_loop`, `engine.loop` and `live.switching` call them. A frame's ``serial`` is the cause of
-messages posted at its arrival; at its departure only a network sets one, since only a network's numbers
-outlive a batch.
+`replay.open_loop`, `engine.loop` and `live.switching` call these steps. A frame's ``serial`` is the cause of
+messages posted at the frame's arrival. At a departure, only a network sets a cause, because only frame
+numbers of a network remain valid after a batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from ecmproto.kernels.kernel import inlined
 
 
 class PassingFrame(NamedTuple):
-    """The fields of a frame that the port's steps read; a frame of the pool has them too."""
+    """Interface for the fields of a frame that the port's steps read; a frame of the pool has these fields
+    too.
+    """
 
     serial: int
     station: int
@@ -41,9 +43,9 @@ def enter(
     fits: bool,
     now_ns: int,
 ) -> tuple[bool, int]:
-    """Enqueue or drop a frame, with its congestion point; return whether it was enqueued, and its tag.
+    """Enqueue or drop a frame, with its congestion point; return whether the frame was enqueued, and its tag.
 
-    ``fits`` is whether all stores except the port's own buffer have space.
+    ``fits`` is true if all stores except the port's own buffer have space.
     """
     is_tagged = frame.tagged == 1
     enqueued = bool(fits and arrive(port, now_ns, frame.priority, frame.octets, token, is_tagged))
@@ -65,7 +67,9 @@ def enter(
 
 @inlined
 def leave(port: Port, point: CongestionPoint, outbox: Outbox, station: int) -> int:
-    """Take the frame of ``station`` off the line, count it in the congestion point, and return its token."""
+    """Remove the frame of ``station`` from the line, count it in the congestion point, and return its
+    token.
+    """
     line = port.line
     when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
     token = depart(port)

@@ -1,6 +1,6 @@
-"""Stations: their queues, limiters and links, from a frame's arrival to the switch.
+"""Stations: queues, limiters and links, from a frame's arrival to the switch.
 
-Rules 1 and 2 of `ecmproto.control.engine.loop`.
+This module implements rules 1 and 2 of `ecmproto.control.engine.loop`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PROBE_OCTETS = 60
 
 @compiled
 def route_frame(network: NetworkState, senders: Senders, index: int, now_ns: int) -> None:
-    """Queue a frame at its station for its limiter, or send it at once (rule 1)."""
+    """Queue a frame at its station, or send the frame at once (rule 1)."""
     frame = network.pool.frames[index]
     station, priority = frame.station, frame.priority
     if not is_sending(network.gates, station, priority):
@@ -90,7 +90,9 @@ def route_frame(network: NetworkState, senders: Senders, index: int, now_ns: int
 def _schedule(
     network: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
 ) -> None:
-    """Set the time when the head of a station's queue may leave, or let it wait for the link alone."""
+    """Set the time at which the first frame of a station's queue may leave, or let the frame wait for the
+    link only.
+    """
     link, head = network.links[station], network.pool.frames[network.queues[entry].head]
     due_ns = now_ns if limiter == NO_LIMITER else max(now_ns, senders.next_tx_ns(station, limiter, now_ns))
     if due_ns != NEVER_NS:
@@ -102,7 +104,7 @@ def _schedule(
         set_due(network.events, entry, NEVER_NS)
         set_due(network.events, (station + 1) * network.loop.entries - 1, link.free_ns)
     elif due_ns <= now_ns and _is_ready(network, station, entry):
-        return  # the end of the frame on the link is due as well
+        return  # the end of the frame on the link is also due
     else:
         _set_ready(network, station, entry, NEVER_NS)
         set_due(network.events, entry, due_ns)
@@ -110,7 +112,7 @@ def _schedule(
 
 @inlined
 def _is_ready(network: NetworkState, station: int, entry: int) -> bool:
-    """Return whether a queue waits for its station's link alone."""
+    """Return whether a queue waits only for its station's link."""
     loop = network.loop
     ready = station * loop.ready_each + entry - station * loop.entries
     return bool(entry_due_ns(network.ready, ready) != NEVER_NS)
@@ -118,7 +120,10 @@ def _is_ready(network: NetworkState, station: int, entry: int) -> bool:
 
 @inlined
 def _set_ready(network: NetworkState, station: int, entry: int, serial: int) -> None:
-    """Let a queue with a head of this serial number wait for its station's link; NEVER_NS for no wait."""
+    """Let a queue wait for its station's link; ``serial`` is the number of its first frame.
+
+    The number NEVER_NS ends the wait.
+    """
     loop, leaves = network.loop, len(network.ready.due_ns) >> 1
     ready = station * loop.ready_each + entry - station * loop.entries
     set_due_below(network.ready, ready, serial, leaves // loop.ready_each + station)
@@ -126,7 +131,9 @@ def _set_ready(network: NetworkState, station: int, entry: int, serial: int) -> 
 
 @compiled
 def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
-    """Handle the first event of the heap: a station's timer, a queue's head, or the end of a frame."""
+    """Process the first event of the heap: a station's timer, the first frame of a queue, or the end of a
+    frame.
+    """
     entry = first(network.events)
     each = network.loop.entries
     station, part = entry // each, entry % each
@@ -138,7 +145,7 @@ def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
     elif part == each - 1:
         _serve_link(network, senders, station, now_ns)
     elif is_next_due(network.events, now_ns) and network.links[station].free_ns <= now_ns:
-        # Of several that are ready, the end of the frame on the link selects one.
+        # If several queues are ready, the end of the frame on the link selects a queue.
         set_due(network.events, entry, NEVER_NS)
         _set_ready(network, station, entry, network.pool.frames[network.queues[entry].head].serial)
         set_due(network.events, (station + 1) * each - 1, now_ns)
@@ -148,7 +155,7 @@ def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
 
 @compiled
 def _serve_link(network: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
-    """Send the oldest frame that is ready, if the link is free."""
+    """Send the oldest ready frames while the link is free."""
     loop, link = network.loop, network.links[station]
     top = (len(network.ready.due_ns) >> 1) // loop.ready_each + station
     base, free_entry = station * loop.entries, (station + 1) * loop.entries - 1
@@ -166,7 +173,7 @@ def _serve_link(network: NetworkState, senders: Senders, station: int, now_ns: i
 
 @compiled
 def _try_head(network: NetworkState, senders: Senders, station: int, entry: int, now_ns: int) -> None:
-    """Send the head of a queue, if it may leave now, and schedule the next one."""
+    """Send the first frame of a queue if it may leave now, and schedule the next frame."""
     part, queue = entry - station * network.loop.entries, network.queues[entry]
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
     _schedule(network, senders, station, limiter, entry, now_ns)
@@ -258,7 +265,7 @@ def _probe(
 
 @inlined
 def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: float, rtt_ns: float) -> None:
-    """Send a frame to the port, at once or after the delay of its link (rule 2)."""
+    """Send a frame to the port, at once or after the delay of the link (rule 2)."""
     frame = network.pool.frames[index]
     station = frame.station
     link = network.links[station]
@@ -281,7 +288,7 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
 
 @compiled
 def _arrive(network: NetworkState, station: int, entry: int, now_ns: int) -> None:
-    """Move the first frame on a station's link to its switch."""
+    """Move the first frame on a station's link to the switch."""
     queue, link = network.on_link[station], network.links[station]
     index = take_first(network.pool, queue)
     frame = network.pool.frames[index]

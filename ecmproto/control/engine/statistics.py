@@ -1,6 +1,7 @@
 """Counts of a port and rates of flows over time, in bounded memory.
 
-Sums over time are in equal bins that double, with neighbours merged, as time advances.
+Sums over time are stored in bins of equal length. The length doubles, and neighbours are merged, as time
+advances.
 """
 
 from __future__ import annotations
@@ -20,21 +21,23 @@ from ecmproto.units import NS_PER_S, jain_index
 MAX_BINS = 512
 _FIRST_SHIFT = 10
 COARSE_BINS = 64
-"""The number of bins kept for every flow; the second half starts at the start of one."""
+"""Number of bins stored for every flow; the second half of the time begins at the start of a bin."""
 
 
 def second_half_ns(duration_ns: int) -> int:
-    """Return the start of the second half of ``duration_ns``, common to all figures.
+    """Return the start of the second half of ``duration_ns``; all figures use the same start.
 
-    That is the first start in the second half among at most ``COARSE_BINS`` equal bins of a power of two: at
-    most a thirty-second of the time after its middle.
+    The start is the first bin border in the second half, for at most ``COARSE_BINS`` bins whose length is a
+    power of two. The start is at most a thirty-second of the duration after the middle.
     """
     shift = max(0, duration_ns.bit_length() - COARSE_BINS.bit_length() + 1)
     return -(-(duration_ns // 2) >> shift) << shift
 
 
 class TimeBins:
-    """Rows of sums over ``bins`` bins of ``bin_ns`` each, an even number, the first from time 0 on."""
+    """Rows of sums over an even number of ``bins`` bins of ``bin_ns`` each; the first bin starts at time
+    0.
+    """
 
     def __init__(self, rows: int, *, bins: int = MAX_BINS, first_shift: int = _FIRST_SHIFT) -> None:
         self.values: NDArray[np.float64] = np.zeros((rows, bins))
@@ -42,11 +45,11 @@ class TimeBins:
 
     @property
     def bin_ns(self) -> int:
-        """Return the length of a bin."""
+        """Return the length of a bin, in ns."""
         return 1 << self._shift
 
     def add(self, row: NDArray[np.int64], time_ns: NDArray[np.int64], value: NDArray[np.float64]) -> None:
-        """Add each ``value`` to its ``row`` at its time, which is not before 0."""
+        """Add each ``value`` to its ``row`` at its time; times are not negative."""
         if not len(row):
             return
         self.reach(int(time_ns.max()))
@@ -54,7 +57,7 @@ class TimeBins:
         np.add.at(self.values.reshape(-1), flat, value)
 
     def reach(self, time_ns: int) -> None:
-        """Double the bins until they extend beyond ``time_ns``."""
+        """Double the length of the bins until the bins include ``time_ns``."""
         bins = self.values.shape[1]
         while time_ns >> self._shift >= bins:
             self.values[:, : bins // 2] = self.values[:, ::2] + self.values[:, 1::2]
@@ -62,7 +65,7 @@ class TimeBins:
             self._shift += 1
 
     def grow(self, rows: int) -> None:
-        """Add rows of 0 up to ``rows``."""
+        """Append rows of zeros up to ``rows`` rows."""
         if rows > len(self.values):
             more = np.zeros((max(rows, 2 * len(self.values)) - len(self.values), self.values.shape[1]))
             self.values = np.concatenate([self.values, more])
@@ -79,7 +82,7 @@ _SHARED_KINDS = {SILENT: "sample", PAUSE_KIND: "PAUSE", PFC_KIND: "PFC", PROBE_K
 
 
 class Timed(Protocol):
-    """Frames by columns."""
+    """Interface for frames as columns."""
 
     @property
     def time_ns(self) -> NDArray[np.int64]:
@@ -91,7 +94,7 @@ class Timed(Protocol):
 
 
 class PortCounts:
-    """Counts of a port: frames and octets that arrived and that it dropped, samples and messages."""
+    """Counts of a port: frames and octets that arrived or were dropped, samples and messages."""
 
     def __init__(self, machine: Machine) -> None:
         self.frames: int = 0
@@ -101,14 +104,16 @@ class PortCounts:
         self.samples: int = 0
         self.unanswered: int = 0
         self.drops: TimeBins = TimeBins(1)
-        """Dropped frames over time."""
+        """Number of dropped frames over time."""
         self.messages: Counter[str] = Counter()
         self.qntz_fb: NDArray[np.int64] = np.zeros(_LARGEST_QNTZ_FB + 1, np.int64)
         self._machine = machine
         self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
 
     def add_frames(self, frames: Timed, arrived: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
-        """Count the frames in ``arrived`` as arrived, and those in ``dropped`` as dropped."""
+        """Count the frames selected by ``arrived`` as arrived, and the frames selected by ``dropped`` as
+        dropped.
+        """
         lost_ns = frames.time_ns[dropped]
         self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
         self.frames += int(np.count_nonzero(arrived))
@@ -117,7 +122,7 @@ class PortCounts:
         self.dropped_octets += int(frames.octets[dropped].sum())
 
     def add_messages(self, messages: NDArray[Any]) -> None:
-        """Count messages and silent samples."""
+        """Count messages, and samples with or without a message."""
         kind, sent = messages["kind"], messages["sent"]
         sampled = (messages["cause"] >= 0) & np.isin(kind, self._no_samples, invert=True)
         self.samples += int(sampled.sum())
@@ -131,15 +136,17 @@ class PortCounts:
 
 
 def kind_name(machine: Machine, kind: int) -> str:
-    """Return the name of a kind of message."""
+    """Return the name of a message type."""
     return machine.kinds.get(kind) or _SHARED_KINDS.get(kind) or f"kind {kind}"
 
 
 FLOWS_SHOWN = 64
-"""The number of flows, the first to come, with rates over time of their own; one more row has the rest."""
+"""Number of flows with separate rates over time, in order of arrival; one more row contains all other
+flows.
+"""
 
 FLOWS_COUNTED = 65_536
-"""The number of flows, the first to come, that fairness covers, at a kilobyte and a half each."""
+"""Number of flows included in the fairness, in order of arrival; each flow needs about 1.5 kB of memory."""
 
 OTHERS = FLOWS_SHOWN
 OTHERS_LABEL = "others"
@@ -148,53 +155,55 @@ _OTHERS_NUMBER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRates:
-    """The counts of a flow: octets without FCS, and rates in bit/s over the bins of its series."""
+    """Counts of a flow: octets without FCS, and rates in bit/s over the bins of its series."""
 
     number: int
-    """The flow's number in samples; −1 for all others together."""
+    """Number of the flow in samples; −1 for all other flows together."""
     label: str
     offered_octets: int
     """Octets of the flow in the capture."""
     passed_octets: int
-    """Octets that the port accepted, with their tags."""
+    """Octets that the port accepted, including tags."""
     dropped_octets: int
     held_out_octets: int
-    """Octets for which the station's queue had no space."""
+    """Octets that did not fit into the station's queue."""
     second_half_bps: float
-    """The rate that passed in the second half of the time (`second_half_ns`)."""
+    """Rate of passed frames in the second half of the time (`second_half_ns`)."""
     offered_bps: NDArray[np.float64]
-    """The rate offered by the capture."""
+    """Rate offered by the capture."""
     sent_bps: NDArray[np.float64]
-    """The rate at the port's input."""
+    """Rate at the port's input."""
     passed_bps: NDArray[np.float64]
     limit_bps: NDArray[np.float64]
-    """The rate of the limiter that the frames passed, averaged over them; NaN for none."""
+    """Mean rate of the limiters that the frames passed; NaN without a limiter."""
     rtt_average_ns: NDArray[np.float64]
-    """The limiter's average round-trip time to its congestion point, averaged alike; NaN for none."""
+    """Mean of the limiters' average round-trip times to the congestion point, in ns; NaN without a
+    limiter.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """The fairness between the flows that offered traffic in the second half, over that half."""
+    """Fairness among flows that offered traffic in the second half, computed over the second half."""
 
     index: float
-    """Jain's index of the rates that passed: 1 if all are equal, or without flows."""
+    """Jain's index of the passed rates; 1 if all rates are equal, or if there are no flows."""
     flows: int
-    """The number of flows with a frame that came in the second half, or waited at its start."""
+    """Number of flows with a frame that arrived in the second half or waited at its start."""
 
 
 _OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED, _RTT_SUM, _TIMED = range(7)
 _KINDS = 7
 _PASSED_OCTETS, _ARRIVED, _ENDED = range(3)
-"""Columns of every flow: octets that passed, frames that came, and frames sent on or lost."""
+"""Columns of every flow: octets passed, frames arrived, and frames sent on or lost."""
 _EACH = 3
 _NO_FLOW = 0
-"""The row of frames without a flow or beyond ``FLOWS_COUNTED``; the flows follow in order of arrival."""
+"""Row of frames without a flow or beyond ``FLOWS_COUNTED``; flows follow in order of arrival."""
 _FIRST_FLOWS = 64
 
 
 class FlowSeries:
-    """Sums by flow, updated batch by batch."""
+    """Sums by flow, updated with each batch."""
 
     def __init__(self) -> None:
         self._bins = TimeBins((FLOWS_SHOWN + 1) * _KINDS)
@@ -204,11 +213,11 @@ class FlowSeries:
 
     @property
     def bin_ns(self) -> int:
-        """Return the length of a bin."""
+        """Return the length of a bin, in ns."""
         return self._bins.bin_ns
 
     def offered(self, flow: NDArray[np.int64], time_ns: NDArray[np.int64], octets: NDArray[np.int64]) -> None:
-        """Count frames of the capture; ``flow`` is a number per flow, −1 for none."""
+        """Count frames of the capture; ``flow`` is the flow number, or −1 without a flow."""
         own = self._rows(flow)
         row = _shown(own)
         self._add(row, _OFFERED, time_ns, octets)
@@ -224,9 +233,9 @@ class FlowSeries:
         limit_bps: NDArray[np.float64] | None = None,
         rtt_average_ns: NDArray[np.float64] | None = None,
     ) -> None:
-        """Count frames of ``flow`` by their dispositions, and the limiters that they passed.
+        """Count frames of ``flow`` by their dispositions, together with the limiters that the frames passed.
 
-        These have rates (0: no limiter) and average round-trip times (below 0: unknown).
+        A rate of 0 means that there was no limiter. A negative average round-trip time is unknown.
         """
         own = self._rows(flow)
         row = _shown(own)
@@ -271,7 +280,7 @@ class FlowSeries:
         self._totals[:, column] += counted.astype(np.int64)
 
     def rates(self, labels: dict[int, str], duration_ns: int) -> tuple[FlowRates, ...]:
-        """Return every flow that had a frame, in order of arrival, then the others together."""
+        """Return every flow with a frame, in order of arrival, followed by all other flows together."""
         shown = list(self._row_of.items())[:FLOWS_SHOWN]
         rows = [(number, own - 1) for number, own in shown] + [(_OTHERS_NUMBER, OTHERS)]
         named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
@@ -287,7 +296,7 @@ class FlowSeries:
         )
 
     def fairness(self, duration_ns: int) -> Fairness:
-        """Return the fairness between the flows that offered traffic in the second half."""
+        """Return the fairness among flows that offered traffic in the second half."""
         late, early = self._second_half(duration_ns)[1:], self._first_half(duration_ns)[1:]
         asks = (late[:, _ARRIVED] > 0) | (early[:, _ARRIVED] > early[:, _ENDED])
         return Fairness(index=jain_index(late[asks, _PASSED_OCTETS]), flows=int(asks.sum()))
@@ -325,6 +334,6 @@ class FlowSeries:
 
 
 def _shown(own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows of rates over time for rows among all flows."""
+    """Return, for rows among all flows, the corresponding rows of rates over time."""
     shown: NDArray[np.int64] = np.where((own > _NO_FLOW) & (own <= FLOWS_SHOWN), own - 1, OTHERS)
     return shown

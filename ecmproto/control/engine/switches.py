@@ -17,14 +17,14 @@ from ecmproto.kernels.structs import prefetch
 
 _LOW_32 = (1 << 32) - 1
 _FLOWLET_STEP = 0x9E3779B1
-"""An odd factor, which spreads consecutive numbers of flowlets."""
+"""Odd factor that spreads consecutive flowlet numbers."""
 _FREE_SLOTS = 8
-"""A bound on the frames that one event brings to a port."""
+"""Upper bound on the number of frames that one event sends to a port."""
 
 
 @compiled
 def port_to(network: NetworkState, switch: int, destination: int, path: int) -> int:
-    """Return the port of ``switch`` on a path to ``destination``; NOWHERE without a path."""
+    """Return the port of ``switch`` on a path to ``destination``; NOWHERE if there is no path."""
     if len(network.routes) == 0:
         return 0
     link, loop = network.links[destination], network.loop
@@ -53,7 +53,9 @@ def port_to(network: NetworkState, switch: int, destination: int, path: int) -> 
 
 @inlined
 def _flowlet(network: NetworkState, switch: int, flow: int) -> int:
-    """Return the number of flowlets that the flow of this hash has begun at ``switch``, in its upper bits."""
+    """Return the number of the current flowlet at ``switch`` for the flow hash ``flow``, spread over 32
+    bits.
+    """
     slot = switch * FLOWLET_SLOTS + flow % FLOWLET_SLOTS
     now_ns = network.loop.now_ns
     network.turns[slot] += int(now_ns - network.flowlet_ns[slot] > network.loop.flowlet_gap_ns)
@@ -65,7 +67,7 @@ def _flowlet(network: NetworkState, switch: int, flow: int) -> int:
 def hashed(path: int, salt: int) -> int:
     """Return the 32-bit ECMP hash (equal-cost multipath) of a flow's ``path`` at a switch.
 
-    The hashes of two salts are independent. At 32 bits no product exceeds 63 bits.
+    The hashes of two salts are independent. With 32 bits, no product exceeds 63 bits.
     """
     mixed = path ^ salt
     for factor in (0x45D9F3B, 0x119DE1F3):
@@ -77,7 +79,7 @@ def hashed(path: int, salt: int) -> int:
 def pass_to_port(
     network: NetworkState, index: int, switch: int, inlet: int, now_ns: int, limit_bps: float, rtt_ns: float
 ) -> None:
-    """Enqueue a frame at a port of ``switch``, or drop it, with the port's congestion point."""
+    """Enqueue a frame at a port of ``switch``, or drop the frame, and run the port's congestion point."""
     frame, outbox = network.pool.frames[index], network.outbox
     number = port_to(network, switch, frame.destination, frame.path)
     if number == NOWHERE:
@@ -124,7 +126,7 @@ def pass_to_port(
 
 @inlined
 def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int) -> bool:
-    """Return whether a switch's partition of an input has space for ``octets``."""
+    """Return whether a switch's partition for an input has space for ``octets``."""
     if inlet == NOWHERE:
         return True
     feed = network.feeds[number]
@@ -135,7 +137,7 @@ def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int)
 
 @inlined
 def _fits_share(memory: Switch, queue_octets: int, frame: Frame) -> bool:
-    """Return whether a frame fits its queue's share of the free memory (Choudhury and Hahne, 1998)."""
+    """Return whether a frame fits into its queue's share of the free memory (Choudhury and Hahne, 1998)."""
     if memory.alpha == 0.0 or (memory.lossless_mask >> frame.priority) & 1:
         return True
     free_octets = memory.shared_octets - memory.held_octets
@@ -144,7 +146,7 @@ def _fits_share(memory: Switch, queue_octets: int, frame: Frame) -> bool:
 
 @compiled
 def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> None:
-    """Pass an enqueued frame to its port's flow control (rule 6)."""
+    """Pass an enqueued frame to the flow control of its port (rule 6)."""
     output, outbox = network.outputs[number], network.outbox
     if not is_sending(network.port_gates, number, frame.priority):
         starts_sending(network.port_gates, number, frame.priority, now_ns)
@@ -163,7 +165,9 @@ def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> Non
 
 @compiled
 def lose(network: NetworkState, index: int, sender: int) -> None:
-    """Lose a frame on the link after ``sender``, a port or, numbered after the ports, a station."""
+    """Drop a frame on the link after ``sender``; the sender is a port, or a station, numbered after the
+    ports.
+    """
     frame = network.pool.frames[index]
     network.lost_frames[sender] += 1
     if frame.carries == 1 and sender < len(network.ports):
@@ -176,7 +180,9 @@ def lose(network: NetworkState, index: int, sender: int) -> None:
 
 @compiled
 def cut_link(network: NetworkState, sender: int) -> None:
-    """Lose the frames on the link after ``sender``, a port or, numbered after the ports, a station."""
+    """Drop all frames on the link after ``sender``; the sender is a port, or a station, numbered after the
+    ports.
+    """
     ports = len(network.ports)
     if sender < ports:
         while network.lines[sender].length > 0:
@@ -191,7 +197,7 @@ def cut_link(network: NetworkState, sender: int) -> None:
 
 @compiled
 def drop(network: NetworkState, index: int, number: int) -> None:
-    """Count a frame that a port has dropped."""
+    """Count and free a frame that a port has dropped."""
     frame, counts = network.pool.frames[index], network.port_counts[number]
     if frame.carries == 1:
         counts.lost_messages += 1
@@ -239,7 +245,7 @@ def schedule_departure(network: NetworkState, number: int) -> None:
 
 @compiled
 def log_stop(network: NetworkState, message: Message, station: int, now_ns: int) -> None:
-    """Count a PAUSE or PFC frame at its receiver, and keep it if there is capacity."""
+    """Count a PAUSE or PFC frame at its receiver, and log the frame if there is capacity."""
     fields, count = flow_control_payload(message), network.stop_count
     if station >= len(network.links):
         counts = network.port_counts[station - len(network.links)]
@@ -256,7 +262,9 @@ def log_stop(network: NetworkState, message: Message, station: int, now_ns: int)
 
 @compiled
 def _watched_ns(network: NetworkState, number: int, priority: int, opens_ns: int, now_ns: int) -> int:
-    """Run the watchdog of a port's priority, stopped until ``opens_ns``; return its next time."""
+    """Run the watchdog for a port's priority that is stopped until ``opens_ns``; return the next time to
+    run.
+    """
     watchdog, bit = network.watchdogs[number], 1 << priority
     if opens_ns <= now_ns or watchdog.time_ns == 0:
         watchdog.since_ns[priority] = NEVER_NS
@@ -276,7 +284,7 @@ def _watched_ns(network: NetworkState, number: int, priority: int, opens_ns: int
 
 @inlined
 def is_discarding(network: NetworkState, number: int, priority: int) -> bool:
-    """Return whether the watchdog of a port drops the frames of ``priority``."""
+    """Return whether a port's watchdog drops the frames of ``priority``."""
     if len(network.watchdogs) == 0:
         return False
     watchdog = network.watchdogs[number]
@@ -285,7 +293,7 @@ def is_discarding(network: NetworkState, number: int, priority: int) -> bool:
 
 @compiled
 def gate_port(network: NetworkState, number: int, now_ns: int) -> None:
-    """Stop or start a port's priorities by the current state of PAUSE and PFC (rule 6)."""
+    """Stop or start a port's priorities according to the current state of PAUSE and PFC (rule 6)."""
     stopped, until_ns = 0, NEVER_NS
     for priority in range(PRIORITIES):
         opens = opens_ns(network.port_gates, number, priority, now_ns)
