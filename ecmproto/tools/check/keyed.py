@@ -19,7 +19,7 @@ NUMBER, TIME, INTERFACE = range(3)
 
 
 class Pairs(NamedTuple):
-    """Events with the previous event of the same key, as rows of columns."""
+    """Pairs of events with the same key, as rows of columns. ``before`` is the event before ``now``."""
 
     low: Int64
     """The lower half of each key; ``high`` is the upper half."""
@@ -139,7 +139,7 @@ class CountedTimes:
 
 
 def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> Int64:
-    """Return events as rows of columns."""
+    """Return an array of events, with a row for each event."""
     return np.stack([number, time_ns, interface, *values], axis=1)
 
 
@@ -246,5 +246,5 @@ class FirstEvents:
 
     @property
     def events(self) -> Int64:
-        """The first event of each key, as rows of columns."""
+        """The first event of each key, with a row for each event."""
         return self._events[: len(self)]

@@ -205,7 +205,7 @@ class Report:
             )
 
     def copy(self) -> Report:
-        """Return an independent copy."""
+        """Return an independent copy of the report."""
         copied = Report((), self.maximum)
         copied.rules = self.rules
         copied._findings = {name: list(found) for name, found in self._findings.items()}
@@ -234,7 +234,7 @@ class Report:
         return tuple(sorted(self._findings[rule], key=_frame_number)[: self.maximum])
 
     def cases(self, rule: str) -> tuple[Case, ...]:
-        """Return the cases of a rule; the subjects beyond the limit are one case."""
+        """Return the cases of a rule. Subjects beyond the limit are combined into one case."""
         text, counts = self.rules[rule].subject.text, self._counts[rule]
         cases = [
             Case(subject=text(key), interface=interface, judged=max(judged, wrong), wrong=wrong)

@@ -185,7 +185,7 @@ def _state_at(position: Sequence[str]) -> State:
 
 
 def merge(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Return the combined state of several captures in order."""
+    """Return the combined state of several captures."""
     job = StatsJob(**options["settings"])
     counts = job.together(map(_state_at, data["states"]), other_captures=True)
     return {"state": packed(counts.state())}

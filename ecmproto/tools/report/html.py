@@ -324,7 +324,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Block]:
 
 
 FORMS = file_forms(html_page, overview, lambda report: report.title)
-"""Functions that return the content of a report file, by file name suffix. All require matplotlib."""
+"""Functions that return the content of a report, by file name suffix. All functions require matplotlib."""
 
 report_html: Callable[..., bytes] = FORMS[".html"]
 report_png: Callable[..., bytes] = FORMS[".png"]

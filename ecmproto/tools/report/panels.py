@@ -281,7 +281,7 @@ def drawable(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def highest(values: NDArray[Any]) -> float:
-    """Return the maximum of the values that can be drawn, or 0 if there is none."""
+    """Return the maximum of the values that can be drawn, or 0 without such a value."""
     return float(values.max(initial=0.0, where=drawable(values)))
 
 

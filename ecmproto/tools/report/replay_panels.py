@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 _RATE = "(bit/s)"
 """The suffix of the feedback label if the feedback is a rate. A rate is valid until the next feedback."""
 _USUAL_FEEDBACK_PERCENT, _ABOVE_USUAL_FEEDBACK, _FAR_BEYOND_FEEDBACK = 95, 1.5, 1.5
-"""The percentile of usual values, and the ratio of the end of the scale to this percentile. The third number
-is the minimum ratio of the extreme value to the end of the scale for which the scale is cut.
+"""The percentile of the values that is the usual feedback. The scale ends at the usual feedback times the
+second number, if the extreme value exceeds this end times the third number.
 """
 _DOTTED_BELOW = 160
 """The number of points below which each point has a dot."""
@@ -177,8 +177,8 @@ _BUFFER: dict[str, Any] = {"color": ALERT.light, "linewidth": 1.6, "linestyle": 
 _PEAK_ALPHA = 0.28
 _MARGIN = 1.06
 _USUAL_QUEUE_PERCENT, _ABOVE_USUAL_QUEUE, _FAR_BEYOND_QUEUE = 96, 1.25, 2.0
-"""The percentile of usual bins, and the ratio of the end of the scale to this percentile. The third number is
-the minimum ratio of the highest peak to this percentile for which the scale is cut.
+"""The percentile of the bins that is the usual queue length. If the maximum exceeds the usual length times
+the third number, the scale ends at the usual length times the second number.
 """
 _STEPS_BELOW = 60
 """The number of bins below which the curve has steps instead of a line."""

@@ -200,7 +200,7 @@ class _Edges:
     def end(self, report: Report) -> None:
         """Report frames from stations outside the domain that have a CNPV after the edge of the domain."""
         foreign: dict[int, int] = {}
-        """For each station, the CNPVs of the port at the other end that are not CNPVs of the station."""
+        """For each station, the CNPVs of other stations on the link that are not CNPVs of the station."""
         for (link, address), own in self._speakers.items():
             for (where, other), cnpv in self._speakers.items():
                 if where == link and other != address:

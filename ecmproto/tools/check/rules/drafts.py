@@ -49,7 +49,7 @@ def qeq(source: str) -> int:
 
 
 def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: object) -> Judged:
-    """Judge that the reserved fields are 0."""
+    """Check that the reserved fields are 0."""
     values = {name: rows[f"{prefix}.{name}"] for name in names}
     wrong = np.zeros(len(rows), np.bool_)
     for each in values.values():
@@ -62,7 +62,7 @@ def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: o
 
 
 def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that the destination of a message is the source of the sampled frame."""
+    """Check that the destination of a message is the source of the sampled frame."""
     dst, source = rows["eth.dst"], rows[f"{SHOWN}eth.src"]
     return Judged(
         (dst != source) | (dst & GROUP != 0), "the message's destination is not the sampled frame's source",
@@ -80,7 +80,7 @@ def is_feedback(prefix: str, rows: Rows) -> Mask:
 
 
 def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that the sampled frame in a message is not a control frame."""
+    """Check that the sampled frame in a message is not a control frame."""
     types, local = rows.ethertypes, rows[f"{SHOWN}eth.dst"] & ~0xF == 0x0180C2000000
     etype = rows[f"{SHOWN}eth.type"]
     tagged = rows.has(f"{SHOWN}vlan.etype")
@@ -104,7 +104,7 @@ def control_frames(types: EtherTypes) -> dict[int, str]:
 
 
 def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
-    """Judge that Qoff is within ±Qeq and Qdelta is within ±2·Qeq. An unknown Qeq is the maximum."""
+    """Check that Qoff is within ±Qeq and Qdelta is within ±2·Qeq. An unknown Qeq has the maximum value."""
     scaled = parameters.qeq_octets * parameters.qscale or _LARGEST_UNITS * 64
     most_off, most_delta = int(scaled) // 64, int(2 * scaled) // 64
     q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
@@ -125,7 +125,7 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
 
 def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that a message with a negative Qoff is about a flow with a tag of the same congestion point.
+    """Check that a message with a negative Qoff is about a flow with a tag of the same congestion point.
 
     A Qoff of 0 is not judged, because a Qoff of 1 to 63 octets is also sent as 0.
     """
@@ -153,7 +153,7 @@ def shown_octets(prefix: str, rows: Rows) -> Int64:
 
 
 def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
-    """Judge that a tagged message has the message priority or the priority of the sampled frame."""
+    """Check that a tagged message has the message priority or the priority of the sampled frame."""
     outer, inner = PRIORITY_FIELDS[1], PRIORITY_FIELDS[0]
     shown = np.where(rows.has(f"{SHOWN}{outer}"), rows[f"{SHOWN}{outer}"], rows[f"{SHOWN}{inner}"])
     return Judged(
@@ -165,7 +165,7 @@ def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
 
 def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that a message has the timestamp of the sampled frame's CM-Tag, or 0 without a CM-Tag."""
+    """Check that a message has the timestamp of the sampled frame's CM-Tag, or 0 without a CM-Tag."""
     names = ("timestamp", "unit")
     sent = [rows[f"{prefix}.{name}"] for name in names]
     there = rows.has(f"{SHOWN}cmtag.cpid")

@@ -375,7 +375,7 @@ class _Reported:
 
 
 class Reports:
-    """A comparison of rate reports with the previous reports and with the reported data (DBP002)."""
+    """A check of the time between rate reports while the source sends data (DBP002)."""
 
     _MOST = 1 << 13
 
@@ -386,7 +386,7 @@ class Reports:
         self._data = FirstEvents(self._MOST, 0)
         """The first data frame from each source to each destination.
 
-        Before the first report, only the first two intervals of the capture count.
+        Before the first report, data frames are recorded only in the first two intervals of the capture.
         """
         self._reported: dict[tuple[int, int], _Reported] = {}
         """Reports by the pair of source and destination, and by interface."""

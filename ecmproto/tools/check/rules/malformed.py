@@ -50,7 +50,7 @@ def malformed(
 def _readable(
     layers: frozenset[str], right: tuple[str, ...], other: str, rows: Rows, parameters: object
 ) -> Judged:
-    """Judge that the decoder reports no error in the given layers."""
+    """Check that the decoder reports no error in the given layers."""
     errors = rows.columns[ERROR]
     texts = errors.values
     assert isinstance(texts, Texts)
