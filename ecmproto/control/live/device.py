@@ -1,4 +1,4 @@
-"""A live device, the network interfaces of the device, and the loop between them.
+"""A live device, the device's network interfaces, and the loop that connects both.
 
 A `Device` has neither sockets nor a clock. A `LiveInterface` remains usable after the interface goes down,
 returns or vanishes. `run` moves frames between the interfaces and the device, and sleeps when there is
@@ -50,7 +50,7 @@ EXAMPLE_FRAMES = 400
 TAKEN_AT_ONCE = 64
 """The maximum batch that Python passes to a reaction point or an edge when the compiled loop does not run."""
 EXERCISED_NS = 10 * NS_PER_S
-"""The end time of `exercise`, for devices that start at 0."""
+"""The time at which `exercise` ends, for devices that start at time 0."""
 _PR_SET_TIMERSLACK = 29
 _FINE_NS = 1
 MACHINE_COUNTS = "/proc/stat"
@@ -90,7 +90,7 @@ class Snapshot:
 
 
 class Device(Protocol):
-    """A device with interfaces, numbered from 0 on, that receive and send frames."""
+    """A device that receives and sends frames at interfaces with numbers from 0 on."""
 
     @property
     def due_ns(self) -> int:
@@ -180,7 +180,7 @@ class LiveInterface:
 
     @property
     def is_down(self) -> bool:
-        """Return whether the interface was down at the last `receive` or `counts`."""
+        """Return whether the interface was down at the last call of `receive` or `counts`."""
         return self._receiver is not None and self._receiver.down
 
     def fileno(self) -> int:
@@ -333,7 +333,7 @@ class LiveInterface:
             self.close()
 
     def close(self) -> None:
-        """Close the sockets."""
+        """Close the sockets of the interface."""
         with self._closing:
             for part in (self._receiver, self._sender):
                 if part is not None:
@@ -495,7 +495,7 @@ class _CompiledLoop:
         self._sockets: Sockets
 
     def serve(self, until_ns: int, coalesce_ns: int) -> None:
-        """Run the loop until ``until_ns`` at the latest."""
+        """Run the loop until ``until_ns``, or until an earlier event."""
         self._attach()
         self._device.serve(self._sockets, until_ns, coalesce_ns)
         state = self._sockets.wires.state

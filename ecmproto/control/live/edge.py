@@ -85,7 +85,7 @@ _NOWHERE = -1
 
 
 class EdgeCounts:
-    """Counters of frames at an edge; a record (``kernels.record``)."""
+    """Counters of frames at an edge, stored in a record (``kernels.record``)."""
 
     net_frames: int
     host_frames: int
@@ -103,7 +103,7 @@ class EdgeCounts:
 
 
 class EdgeFacts:
-    """The constants and the time of an edge; a record."""
+    """The constants and the time of an edge, stored in a record."""
 
     own: int
     """The edge's address, as a number."""
@@ -122,7 +122,7 @@ class EdgeFacts:
 
 
 class EdgeProgress:
-    """The progress through the batch of received frames; a record."""
+    """The progress through the batch of received frames, stored in a record."""
 
     passed: int
     """The end index of the frames that are forwarded without examination."""

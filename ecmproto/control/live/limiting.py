@@ -79,7 +79,7 @@ _GROUP_BIT = 1
 
 
 class ReactionPointCounts:
-    """Counters of frames in addition to the counters of the loop; a record (``kernels.record``)."""
+    """Counters of frames in addition to the counters of the loop, stored in a record (``kernels.record``)."""
 
     host_frames: int
     net_frames: int
@@ -104,7 +104,7 @@ class ReactionPointCounts:
 
 
 class PointFacts:
-    """The constants and the time of a reaction point; a record."""
+    """The constants and the time of a reaction point, stored in a record."""
 
     own: int
     message_port: int
@@ -123,7 +123,7 @@ class PointFacts:
     start_ns: int
     """The start of the device's own time, as a reading of the caller's clock."""
     now_ns: int
-    """The device's own time, which stops while the device is too late."""
+    """The device's own time, which does not advance while the device is too late."""
 
 
 class PointProgress:
@@ -154,15 +154,15 @@ class PointProgress:
     unsent: int
     """The end index of the network's frames that are sent to the host next."""
     owes: int
-    """1 if due events were not processed since the last sleep."""
+    """1 if due events have not been processed since the last sleep."""
     free: int
     """The first free slot for a waiting frame."""
     held: int
-    """The number of used slots."""
+    """The number of slots that waiting frames occupy."""
 
 
 class HeldFrame:
-    """A slot for a waiting frame; a record."""
+    """A slot for a waiting frame, stored in a record."""
 
     serial: int
     following: int
@@ -391,7 +391,7 @@ def _read(point: PointState, wires: Wires) -> int:
 
 @inlined
 def _is_message(point: PointState, slots: NDArray[np.uint8], start: int, end: int) -> bool:
-    """Return whether a frame is a message over IP."""
+    """Return whether a frame is a message that is sent over IP."""
     facts = point.facts
     if facts.message_port == 0:
         return False
@@ -468,7 +468,7 @@ def _drain(point: PointState, wires: Wires) -> int:
 
 @inlined
 def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_new: bool) -> None:
-    """Queue a leaving frame for sending, with the tag of its station."""
+    """Queue a leaving frame for sending, with the tag of the frame's station."""
     if is_new:
         frame = LeavingFrame(
             wires.offset[row], wires.captured[row], point.tagged[row], point.tag[row], point.mark[row]

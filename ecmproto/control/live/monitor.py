@@ -255,7 +255,7 @@ class Rotation:
         force: bool = False,
     ) -> None:
         self.files: deque[str] = deque()
-        """Finished files that still exist."""
+        """Finished files that still exist in the folder."""
         self.frames: int = 0
         self._path = PurePath(path)
         self._interfaces = interfaces
@@ -292,7 +292,7 @@ class Rotation:
         return PcapWriter(self._name, linktype=linktypes.pop(), force=self._force)
 
     def write(self, batch: Batch) -> None:
-        """Write frames into one or more files."""
+        """Write frames to one or more files."""
         at = 0
         while at < len(batch):
             rest = batch.select(np.arange(at, len(batch))) if at else batch
@@ -339,7 +339,7 @@ class Rotation:
                 os.unlink(self.files.popleft())
 
     def close(self) -> None:
-        """Finish the last file."""
+        """Finish the current file."""
         self._end()
 
     def __enter__(self) -> Rotation:

@@ -65,7 +65,7 @@ Make = Callable[[Sequence[LiveInterface], Send, int], Device]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """The description of a device, which can be created once its interfaces are open."""
+    """A description from which a device is created when the device's interfaces are open."""
 
     role: str
     title: str
@@ -396,7 +396,7 @@ class _DeviceReader:
         return NetDevice(name=name, where=self.where, spec=spec, cpu=self._cpu(), **times)
 
     def parameters(self) -> list[str]:
-        """Return the device's own parameters, as assignments."""
+        """Return the assignments of the device's own parameters."""
         return _parameters(f"{self.where}.param", self.table.get("param", {}))
 
     def _cpu(self) -> int | None:
@@ -450,7 +450,7 @@ def read_text(where: str, value: object) -> str:
 
 
 def check_names(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raise SpecError for an unknown name in a table."""
+    """Raise SpecError if a table contains an unknown name."""
     names = sorted(known)
     for name in table:
         if name not in names:

@@ -113,7 +113,7 @@ _OUTGOING_AT_ONCE = 512
 _SLOT_OCTETS = 64
 _MIN_FRAME_OCTETS = 60
 MOST_FRAMES = 1 << 18
-"""The maximum number of frames in a buffer given in octets."""
+"""The maximum number of frames in a buffer whose size is in octets."""
 LEAD_NS = 20_000
 """The time by which a port sends a frame early, which is about the time that the kernel needs for a frame."""
 
@@ -528,7 +528,7 @@ def _messages(
 ) -> NDArray[np.int64]:
     """Return the indices of frames that may be messages of ``formats``.
 
-    A flood of other frames costs no more time than this function.
+    A frame that is not a message costs only the time of this check.
     """
     suspects = np.flatnonzero(classes.occupies & ~classes.sampled)
     at = classes.msdu_offset[suspects]

@@ -187,7 +187,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Handler(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Write no log."""
+        """Write no log of requests."""
 
     def get_stderr(self) -> Any:
         """Return the stream to which wsgiref reports broken connections."""

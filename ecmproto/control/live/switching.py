@@ -77,7 +77,7 @@ _STEP_NS, _LATEST_NS = 1_000_000, 200_000_000
 
 
 class SwitchCounts:
-    """Counters of frames; a record (``kernels.record``)."""
+    """Counters of frames, stored in a record (``kernels.record``)."""
 
     queued_frames: int
     queued_octets: int
@@ -95,16 +95,16 @@ class SwitchCounts:
     link_local_frames: int
     """MAC Control and link-local frames, which switches do not forward."""
     refused_frames: int
-    """Frames too short for an Ethernet header, or longer than the switch accepts."""
+    """Frames that are too short for an Ethernet header, or longer than the switch accepts."""
     lowered_tags: int
     learned: int
     """The number of addresses that were learned or that moved to another interface."""
     missed_ns: int
-    """The time for which the switch's own time stopped."""
+    """The total time for which the switch's own time did not advance."""
 
 
 class SwitchFacts:
-    """The constants of a switch; a record."""
+    """The constants of a switch, stored in a record."""
 
     inputs: int
     largest_octets: int
@@ -115,14 +115,14 @@ class SwitchFacts:
 
 
 class SwitchClock:
-    """A switch's own time, which is never before the time of a sent frame; a record."""
+    """A switch's own time, which is never before the time of a sent frame, stored in a record."""
 
     start_ns: int
     """The start of the switch's own time, as a reading of the caller's clock."""
     lead_ns: int
-    """The time by which frames are sent early."""
+    """The time by which the switch sends frames early."""
     until_ns: int
-    """The own time up to which all events are processed."""
+    """The switch's own time up to which all events are processed."""
     behind_ns: int
     """The delay of the switch's own time relative to the caller's clock, while the switch catches up."""
     timer_waits: int
@@ -476,7 +476,7 @@ def _flush(switch: Switch, wires: Wires) -> int:
 
 @compiled
 def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
-    """Return the tag that a frame carries after ``point``."""
+    """Return the tag that a frame has after ``point`` has processed the frame."""
     return point.rewrite_tag(priority, tag)
 
 
@@ -525,7 +525,7 @@ def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoi
 
 @inlined
 def clear(outgoing: Outgoing) -> None:
-    """Remove all frames after they were sent."""
+    """Remove all frames, after the frames were sent."""
     for interface in range(len(outgoing.frames)):
         outgoing.frames[interface] = 0
     outgoing.used[0] = 0

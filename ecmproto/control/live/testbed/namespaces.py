@@ -100,7 +100,7 @@ class Namespaces:
             self.inside(namespace, functools.partial(_set, interface, state="up"))
 
     def address(self, name: str, interface: str, *, mac: str, ip: str, mtu_octets: int) -> None:
-        """Set the addresses of an interface."""
+        """Set the addresses of an interface in a namespace."""
         self.inside(name, functools.partial(_set, interface, ip=ip, address=mac, mtu=mtu_octets))
 
     def inside(self, name: str, do: Callable[[], _Made]) -> _Made:
@@ -123,7 +123,7 @@ class Namespaces:
         return result[0]
 
     def processor_ns(self) -> dict[str, int]:
-        """Return the processor time of each thread of the programs, by thread number."""
+        """Return the processor time of each thread of the programs; the keys are thread numbers."""
         times = {}
         for program in self._programs:
             for task in Path(f"/proc/{program.pid}/task").glob("*/schedstat"):

@@ -44,7 +44,7 @@ class TrafficCost:
 
 
 def carried_bps(topology: Topology, cost: TrafficCost, *, processors: int) -> float:
-    """Return the maximum rate of the port on ``processors`` processors."""
+    """Return the maximum rate of the port that ``processors`` processors can forward."""
     share = max(cost.processor_ns / processors, cost.busiest_ns) / cost.elapsed_ns
     offered_frames = _offered_fps(topology) * cost.elapsed_ns / NS_PER_S
     return topology.rate_bps * USABLE / share * cost.frames / offered_frames
@@ -349,7 +349,7 @@ def _wait(program: subprocess.Popen[bytes], seconds: float, given: RunSettings) 
 
 
 def _capture(spaces: Namespaces, given: RunSettings) -> None:
-    """Capture the frames that the port sends and that the receiver gets, if tcpdump is installed."""
+    """Capture the frames at the port and at the receiver, if tcpdump is installed."""
     if which("tcpdump") is None:
         return
     for namespace, interface, name in ((_DEVICES, "out", "middle"), (_RECEIVER, "eth0", "receiver")):

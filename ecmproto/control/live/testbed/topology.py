@@ -35,7 +35,7 @@ class Sender:
     protocol: str = "udp"
 
     def __post_init__(self) -> None:
-        """Check the protocol."""
+        """Raise ParameterError for an unknown protocol."""
         if self.protocol not in _PROTOCOLS:
             raise ParameterError(name="protocol", needed="udp or tcp", got=repr(self.protocol))
 
