@@ -159,7 +159,10 @@ class ClosedLoopReplay:
 
     @property
     def first_time_ns(self) -> int:
-        """Return the origin of all other times, in ns since 1970; 0 before the first frame."""
+        """Return the time of the first frame in ns since 1970, which is the origin of all other times.
+
+        The result is 0 before the first frame.
+        """
         return self._intake.first_time_ns or 0
 
     def batches(self) -> Iterator[tuple[EngineBatch | None, Iterator[Piece]]]:

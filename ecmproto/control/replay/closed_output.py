@@ -115,7 +115,7 @@ class FramesInFlight:
         self._count = 0
 
     def add(self, engine_batch: EngineBatch) -> None:
-        """Store the next batch of the capture."""
+        """Store the next batch of the capture until all frames of the batch have passed the port."""
         self._batches.append(_Stored(engine_batch, self._count))
         self._count += len(engine_batch.batch)
 
@@ -190,7 +190,7 @@ class ClosedLoopOutput:
         self._writer.__exit__(kind, error, trace)
 
     def take(self, engine_batch: EngineBatch) -> None:
-        """Store a batch that enters the loop."""
+        """Store a batch whose frames enter the loop."""
         self._under_way.add(engine_batch)
         arrivals = engine_batch.arrivals
         pairs = np.stack([arrivals.station, arrivals.flow]).astype(np.int64)

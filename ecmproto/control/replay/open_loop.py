@@ -59,7 +59,9 @@ NO_PORT = -1
 
 
 class Ports(Protocol):
-    """The assignment of frames to ports, numbered from 0 in the order of their first frames."""
+    """The assignment of frames to ports; ports are numbered from 0 in the order of the ports' first
+    frames.
+    """
 
     def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return the port of each frame, or NO_PORT for a frame without a port."""
@@ -72,7 +74,7 @@ class OnePort:
     """The assignment of all frames to one port."""
 
     def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
-        """Return 0 for each frame."""
+        """Return port 0 for each frame."""
         return np.zeros(len(engine_batch.batch), np.int64)
 
     def name(self, number: int) -> str:
@@ -84,14 +86,14 @@ ONE_PORT = OnePort()
 
 
 class PortPerInterface:
-    """The assignment of each interface's frames to a port with the interface's number."""
+    """The assignment of frames to one port per interface, with the number of the interface."""
 
     def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return the number of each frame's interface."""
         return engine_batch.batch.interface.astype(np.int64)
 
     def name(self, number: int) -> str:
-        """Return the interface's number."""
+        """Return the number of the interface as a text."""
         return f"interface {number}"
 
 
@@ -146,9 +148,10 @@ class PortPerFilter:
 
 
 def ports_from(text: str, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT) -> Ports:
-    """Return the ports for ``one``, ``dst``, ``interface``, or display filters separated by ``;``.
+    """Return the ports that ``text`` describes: ``one``, ``dst``, ``interface``, or filters separated by
+    ``;``.
 
-    ``interfaces`` are the interfaces of the capture. Raises FilterError for other text.
+    ``interfaces`` are the interfaces of the capture. Raises FilterError for an invalid text.
     """
     if text == "one":
         return ONE_PORT

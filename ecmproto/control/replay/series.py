@@ -52,7 +52,7 @@ SAME_NAMES = (
 
 
 def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[np.int64]) -> NDArray[Any]:
-    """Return messages (`protocol.Message`) as rows of SAMPLE."""
+    """Return messages (`protocol.Message`) as rows with the columns of SAMPLE."""
     rows = np.zeros(len(messages), SAMPLE)
     for name in SAME_NAMES:
         rows[name] = messages[name]
@@ -82,7 +82,7 @@ class Samples:
         self._seen = 0
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Add the next rows."""
+        """Add the next rows of samples."""
         flow = rows["flow"][to_flows(rows)]
         for number, count in zip(*np.unique(flow, return_counts=True), strict=True):
             self.sent[int(number)] += int(count)

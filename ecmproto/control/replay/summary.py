@@ -167,7 +167,7 @@ class ReplaySummary:
     overhead_octets: int
     seed: int
     parameters: dict[str, dict[str, str]]
-    """Parameters by role and name."""
+    """Values of parameters by role and name."""
 
     @property
     def loop(self) -> str:
