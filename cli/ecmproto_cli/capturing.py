@@ -84,7 +84,7 @@ class HeldInterrupt:
         self._came = True
 
     def __enter__(self) -> HeldInterrupt:
-        # only the main thread may install signal handlers, and only it receives signals
+        # only the main thread may install signal handlers and receives signals
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._hold) for number in self._signals}
         return self
@@ -187,7 +187,7 @@ class StoppingInterrupt:
     @contextmanager
     def held(self) -> Iterator[StoppingInterrupt]:
         """Handle the signals while the context is active."""
-        # only the main thread may install signal handlers, and only it receives signals
+        # only the main thread may install signal handlers and receives signals
         if threading.current_thread() is not threading.main_thread():
             yield self
             return

@@ -111,7 +111,7 @@ def present(args: list[str]) -> tuple[list[str], list[str]]:
             group += [word] if equals or not queue else [word, queue.pop(0)]
             continue
         if word == "-n" and words and words[0] in ("dissect", "browse", "live", "stats", "check", "edit"):
-            continue  # names are never resolved
+            continue  # ecmproto never resolves names, so the option has no effect
         former = _former(paths, name, bool(equals), queue, first=not kept)
         if former is None:
             kept.append(word)

@@ -290,7 +290,7 @@ class DifferenceText:
     def _text(self, difference: Difference) -> str:
         place = difference.a or difference.b
         assert place is not None
-        # a line of `dissect` after number and time, limited to the remaining width
+        # the line of `dissect` without number and time, truncated to the remaining width
         record = dataclasses.replace(place.record, number=0, time_ns=None)
         line = self._lines.record(record).rstrip("\n")[_BEHIND_TIME:]
         a = str(difference.a.number) if difference.a is not None else ""
