@@ -107,7 +107,7 @@ def new_gauge(buffer_octets: int, *, total_only: bool = False) -> Gauge:
     shift = _FINE_SHIFT
     while (buffer_octets - _FINE_LIMIT) >> shift >= _COARSE_STEPS:
         shift += 1
-    # Networks of thousands of ports use only totals. Tags that a buffer does not count never double the length.
+    # Networks with thousands of ports use only totals. Uncounted tags never double the length of a queue.
     last_step = min(_MAX_STEP, _step(2 * buffer_octets, shift)) if total_only else _MAX_STEP
     held_ns = zeros((last_step + 1) * (1 if total_only else TOTAL + 1))
     bins = new_record(LevelBins)
