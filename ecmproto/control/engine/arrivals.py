@@ -178,9 +178,7 @@ class EngineBatch:
     classes: FrameClasses
     arrivals: Arrivals
     messages: NDArray[np.bool_] | None = None
-    """Mask of the messages over IP (`Machine.udp_messages`); ``None`` if the mechanism has no such
-    messages.
-    """
+    """Mask of the messages over IP (`Machine.udp_messages`); ``None`` if there are no such messages."""
     untimed: int
     """Number of frames without a time."""
     backwards: int
@@ -216,8 +214,8 @@ class Intake:
 
     @property
     def first_time_ns(self) -> int | None:
-        """Return the time of the first frame with a timestamp, in ns since 1970; ``None`` before this
-        frame.
+        """Return the time of the first frame with a timestamp, in ns since 1970; ``None`` if not yet
+        known.
         """
         return int(self._clock.first_ns) if self._clock.begun else None
 

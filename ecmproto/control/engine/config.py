@@ -116,7 +116,7 @@ class PortConfig:
     rate_changes: tuple[RateChange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the ranges and the address."""
+        """Check the ranges of all values, and the address."""
         _check("rate", self.rate_bps, *_RATES_BPS, "bit/s")
         check_changes(self.rate_changes)
         _check("buffer", self.buffer_octets, 1, LARGEST_BUFFER_OCTETS, "octets")
@@ -151,7 +151,7 @@ class LoopConfig:
     pfc_priorities: frozenset[int] = frozenset(range(8))
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
+        """Check the ranges of all values."""
         _check("link_rate", self.link_rate_bps, *_RATES_BPS, "bit/s")
         _check("feedback_delay", self.feedback_delay_ns, 0, _LARGEST_DELAY_NS, "ns")
         _check("propagation", self.propagation_ns, 0, _LARGEST_DELAY_NS, "ns")

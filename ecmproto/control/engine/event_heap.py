@@ -54,9 +54,7 @@ def set_all_due(events: EventHeap, due_ns: ArrayLike) -> None:
 
 
 def with_entries(events: EventHeap, entries: int) -> EventHeap:
-    """Return a heap of ``entries`` entries with the times of ``events``; ``entries`` must not shrink the
-    heap.
-    """
+    """Return a heap of ``entries`` entries with the times of ``events``, which must not be larger."""
     longer = new_event_heap(entries)
     set_all_due(longer, events.due_ns[len(events.due_ns) // 2 :][:entries])
     return longer

@@ -79,7 +79,7 @@ def new_feedback_counters(machine: Machine) -> FeedbackCounters:
 
 
 def feedback_counters(counters: FeedbackCounters) -> dict[str, int]:
-    """Return the counters by name."""
+    """Return the values of the counters by name."""
     records: tuple[Any, ...] = tuple(counters)
     return {name: int(record[name]) for record in records for name in record.dtype.names}
 
@@ -186,9 +186,7 @@ class _FeedbackReader:
         return [{**parsed.fields, "station": station, "flow": flow}]
 
     def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
-        """Return the number of the flow of station ``mac`` that a message is about; NO_NUMBER if there is
-        none.
-        """
+        """Return the number of the flow of station ``mac`` that a message is about, or NO_NUMBER."""
         if about.queue_pair is not None:
             return self._known(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
         if about.cn_flow is not None:
@@ -205,9 +203,7 @@ class _FeedbackReader:
         return flow if about.given in (None, flow) else NO_NUMBER
 
     def _queued_flow(self, mac: bytes, about: AboutFlow, among: range, position: int) -> int:
-        """Return the number, within ``among``, of a flow from station ``mac`` to the source of the
-        message.
-        """
+        """Return the number, within ``among``, of a flow from station ``mac`` to the message's source."""
         for priority in range(PRIORITIES) if about.priority is None else ():
             numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
             _, flow = self._known(numbers, position)
@@ -225,8 +221,8 @@ class _FeedbackReader:
         return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in messages]
 
     def _known(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
-        """Return ``numbers`` if frames before ``position`` use these numbers, regardless of batch
-        boundaries.
+        """Return ``numbers`` if frames before ``position`` use these numbers, in this batch or earlier
+        batches.
         """
         station, flow = numbers
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):

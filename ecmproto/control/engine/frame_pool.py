@@ -18,9 +18,7 @@ class Frame:
     """Frame between its station and its destination; a record (``kernels.record``)."""
 
     serial: int
-    """Frame number in the capture or among all offers; a probe has the number of the frame that it
-    follows.
-    """
+    """Frame number in the capture or among all offers; a probe has the number of the preceding frame."""
     following: int
     """Next frame of the queue or of the free list."""
     station: int

@@ -67,7 +67,7 @@ class LevelBins:
     total_only: int
     """1 if priorities have a level but no statistics, and if there is no trace."""
     only_priority: int
-    """Only priority with frames so far; NO_PRIORITY before the first frame, SEVERAL for two or more
+    """Only priority with frames so far; NO_PRIORITY before the first frame, SEVERAL for several
     priorities.
     """
     lengths_octets: Annotated[NDArray[np.int64], PRIORITIES]
@@ -134,9 +134,7 @@ def queue_lengths(gauge: Gauge) -> NDArray[np.int64]:
 
 @inlined
 def step_of(bins: LevelBins, octets: int) -> int:
-    """Return the histogram step of a level: 0 for an empty queue, else the first step that reaches
-    ``octets``.
-    """
+    """Return the histogram step of a level: 0 if empty, else the first step that reaches ``octets``."""
     # A buffer in frames, or a buffer that does not count tags, may hold more octets than the steps cover.
     return min(bins.last_step, _step(octets, bins.coarse_shift))
 
@@ -157,9 +155,7 @@ def step_end(bins: LevelBins, step: int) -> int:
 
 @inlined
 def change(gauge: Gauge, priority: int, now_ns: int, octets: int) -> None:
-    """Add ``octets`` to the levels of ``priority`` and of the port at ``now_ns``; a negative number removes
-    octets.
-    """
+    """Add ``octets``, which may be negative, to the levels of ``priority`` and of the port at ``now_ns``."""
     bins, queue, total = gauge.bins, gauge.queues[priority], gauge.total
     only = bins.only_priority
     if only != priority and only != SEVERAL and bins.total_only == 0:
@@ -195,9 +191,7 @@ def _add_priority(
     peak_octets: int,
     octet_ns: float,
 ) -> None:
-    """Record ``priority`` as the only priority with frames; from the second priority on, count each
-    separately.
-    """
+    """Record ``priority`` as the only priority with frames, or start to count priorities separately."""
     if bins.only_priority == NO_PRIORITY:
         bins.only_priority = priority
     else:
@@ -334,9 +328,7 @@ def settled(gauge: Gauge, now_ns: int) -> None:
 
 
 def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
-    """Return the statistics of a priority, or of `TOTAL`, up to the settled time; all values are 0 at
-    time 0.
-    """
+    """Return the statistics of a priority, or of `TOTAL`, up to the settled time; 0 at time 0."""
     level = gauge.total if row == TOTAL else gauge.queues[row]
     peak_octets, duration_ns = int(level.peak_octets), int(level.since_ns)
     held_ns = np.cumsum(held_of(gauge, row))

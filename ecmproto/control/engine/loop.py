@@ -205,8 +205,8 @@ def _spare_frames(network: NetworkState) -> int:
 
 @inlined
 def _spare_flights(network: NetworkState) -> int:
-    """Return the number of further events for which ``in_flight`` has capacity, including a full outbox at
-    the end.
+    """Return the number of further events for which ``in_flight`` has capacity, with a full outbox at the
+    end.
     """
     in_flight = network.loop.sent - network.loop.received
     # A message to every station is one message per station if the delays differ.
@@ -345,7 +345,7 @@ def _send_of_station(network: NetworkState, senders: Senders, posted: int, stati
 
 @compiled
 def _send_one(network: NetworkState, senders: Senders, number: int, station: int, now_ns: int) -> None:
-    """Send the message ``number`` of ``station``."""
+    """Send the posted message ``number`` of ``station``."""
     message = network.outbox.messages[number]
     if not message.sent or message.station == NO_STATION:
         return

@@ -48,9 +48,7 @@ def count_message(network: NetworkState, message: Message, sender: int) -> None:
 
 @inlined
 def message_frame(network: NetworkState, message: Message, station: int, sender: int, now_ns: int) -> int:
-    """Return the index of a new frame with a message of ``sender``; ``station`` is NOWHERE for a message of a
-    port.
-    """
+    """Return the index of a new frame with a message of ``sender``; ``station`` is NOWHERE for a port."""
     index = take(network.pool)
     network.carried[index] = message
     frame = network.pool.frames[index]
@@ -154,9 +152,7 @@ def put_in_flight(network: NetworkState, message: Message, station: int, due_ns:
 
 @compiled
 def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> None:
-    """Send the posted PAUSE or PFC frames to the feeds of ``switch``, starting at index ``posted`` (rule
-    6).
-    """
+    """Send the PAUSE or PFC frames posted since index ``posted`` to the feeds of ``switch`` (rule 6)."""
     of = network.switches[switch]
     for number in range(posted, network.outbox.posted.count):
         message = network.outbox.messages[number]

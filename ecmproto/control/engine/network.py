@@ -61,9 +61,7 @@ The last entry is the end of the frame on the link, if other frames are ready.
 ENTRIES = OWN_QUEUES + PRIORITIES
 
 ECMP, SPRAY, FLOWLET = range(3)
-"""Ways to select among paths of equal length: by hash of a flow, round robin by frame, or by hash of a
-flowlet.
-"""
+"""Ways to select among paths of equal length: by hash of a flow, by frame in turn, by hash of a flowlet."""
 FLOWLET_SLOTS = 1024
 """Number of flowlet slots in each switch; flows with equal hashes share a slot."""
 
@@ -78,9 +76,7 @@ OWN_DELAYS: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class Passage:
-    """Outcome of a frame at the port, or of a frame held out before the port; a record
-    (``kernels.record``).
-    """
+    """Outcome of a frame at the port, or of a frame held out before the port; a record."""
 
     serial: int
     """Frame number in the capture; a probe has the number of the frame that it follows."""
@@ -202,9 +198,7 @@ class Link:
     free_ns: int
     """End of the current frame, rounded up to whole ns."""
     free_early: int
-    """Amount by which ``free_ns`` was rounded up, in ns / ``timed_bps``; the next frame starts at the exact
-    end.
-    """
+    """Amount by which ``free_ns`` was rounded up, in ns / ``timed_bps``; frames start at the exact end."""
     shared_ns: int
     """End of the time in which new frames have to wait for the link (rule 1)."""
     whole: int
@@ -273,9 +267,7 @@ class Feed:
     """Delay in ns of PAUSE to the feed, from the last bit of the PAUSE frame."""
     partition_octets: int
     partition_frames: int
-    """Maximum number of this input's buffered frames, or NO_LIMIT; ``partition_octets`` is the limit in
-    octets.
-    """
+    """Maximum number of buffered frames of this input, or NO_LIMIT; ``partition_octets`` limits octets."""
     held_octets: int
     held_frames: int
     peak_octets: int
@@ -421,9 +413,7 @@ class NetworkState(Struct):
     forced: NDArray[np.int64]
     """Port by explicit path and switch; NOWHERE for a switch that is not on the path."""
     turns: NDArray[np.int64]
-    """For SPRAY, number of frames by row of ``routes``; for FLOWLET, number of flowlets by switch and
-    slot.
-    """
+    """For SPRAY, number of frames by row of ``routes``; for FLOWLET, flowlets by switch and slot."""
     flowlet_ns: NDArray[np.int64]
     """For FLOWLET, time of the last frame by switch and slot, in ns."""
     delays_ns: NDArray[np.int64]
@@ -434,9 +424,7 @@ class NetworkState(Struct):
     queues: Sequence[Queue]
     events: EventHeap
     ready: EventHeap
-    """Serial number of the first frame in each queue that waits only for its station's link, one heap per
-    station.
-    """
+    """Serial numbers of the first frames in queues that wait only for their link; one heap per station."""
     port_events: EventHeap
     timers: EventHeap
     lines: Sequence[Queue]
@@ -474,9 +462,7 @@ class NetworkState(Struct):
 
 
 def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
-    """Return ``config`` with the PFC priorities that stations obey according to the parameters of
-    ``machine``.
-    """
+    """Return ``config`` with the PFC priorities that stations obey, by the parameters of ``machine``."""
     own = machine.parameters.get(Role.REACTION_POINT)
     if not isinstance(own, PFCReactionParameters):
         return config
@@ -693,9 +679,7 @@ def max_traced_frames(network: NetworkState) -> int:
 
 
 def trace_frames(network: NetworkState) -> None:
-    """Trace each frame on a link from now on; the caller drains the traced frames when a run stops for
-    capacity.
-    """
+    """Trace each frame on a link from now on; the caller drains the frames when a run stops for capacity."""
     network.loop.is_tracing = 1
     rows = max(_TRACED, 2 * max_traced_frames(network))
     network.traced, network.traced_messages = new_records(TracedFrame, rows), _ring(rows)

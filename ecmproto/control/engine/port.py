@@ -57,9 +57,7 @@ _JUMBO_OCTETS = 9216
 _TOKEN_SHIFT = 32
 _OCTETS_MASK = (1 << _TOKEN_SHIFT) - 1
 _OCTET_TIME_BITS = 33
-"""Bit limit that keeps the product with a frame's octets within 63 bits; frames are at most the largest
-buffer.
-"""
+"""Bit limit that keeps the product with a frame's octets within 63 bits."""
 
 
 class Line:
@@ -179,9 +177,7 @@ def lengthen_ring(port: Port, priority: int) -> None:
 
 @inlined
 def is_full(port: Port, priority: int) -> bool:
-    """Return whether the ring of ``priority`` is full; call this before ``arrive``, and use
-    ``lengthen_ring``.
-    """
+    """Return whether the ring of ``priority`` is full; if so, call ``lengthen_ring`` before ``arrive``."""
     ring = port.rings[priority]
     return bool(ring.put_frames - ring.dequeued_frames > ring.slot_mask)
 
@@ -226,9 +222,7 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
 
 @inlined
 def _slot(ring: FrameRing, number: int) -> np.uint64:
-    """Return the slot of a ring's frame ``number``; an unsigned result avoids the check for a negative
-    index.
-    """
+    """Return the slot of frame ``number`` in a ring; an unsigned slot avoids checks for negative indices."""
     return np.uint64(ring.first_slot + (number & ring.slot_mask))
 
 

@@ -17,9 +17,7 @@ from ecmproto.kernels.kernel import inlined
 
 
 class PassingFrame(NamedTuple):
-    """Interface for the fields of a frame that the port's steps read; a frame of the pool has these fields
-    too.
-    """
+    """Interface for the frame fields that the port's steps read, as a frame of the pool has them."""
 
     serial: int
     station: int
@@ -67,9 +65,7 @@ def enter(
 
 @inlined
 def leave(port: Port, point: CongestionPoint, outbox: Outbox, station: int) -> int:
-    """Remove the frame of ``station`` from the line, count it in the congestion point, and return its
-    token.
-    """
+    """Remove the frame of ``station`` from the line, count the frame, and return its token."""
     line = port.line
     when_ns, priority, octets = line.departure_ns, line.in_service_priority, line.in_service_octets
     token = depart(port)

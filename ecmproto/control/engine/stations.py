@@ -90,9 +90,7 @@ def route_frame(network: NetworkState, senders: Senders, index: int, now_ns: int
 def _schedule(
     network: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
 ) -> None:
-    """Set the time at which the first frame of a station's queue may leave, or let the frame wait for the
-    link only.
-    """
+    """Set the time at which the first frame of a queue may leave, or let the frame wait for the link only."""
     link, head = network.links[station], network.pool.frames[network.queues[entry].head]
     due_ns = now_ns if limiter == NO_LIMITER else max(now_ns, senders.next_tx_ns(station, limiter, now_ns))
     if due_ns != NEVER_NS:
@@ -131,9 +129,7 @@ def _set_ready(network: NetworkState, station: int, entry: int, serial: int) -> 
 
 @compiled
 def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
-    """Process the first event of the heap: a station's timer, the first frame of a queue, or the end of a
-    frame.
-    """
+    """Process the first event of the heap: a timer, the first frame of a queue, or the end of a frame."""
     entry = first(network.events)
     each = network.loop.entries
     station, part = entry // each, entry % each

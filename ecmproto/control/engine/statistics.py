@@ -35,9 +35,7 @@ def second_half_ns(duration_ns: int) -> int:
 
 
 class TimeBins:
-    """Rows of sums over an even number of ``bins`` bins of ``bin_ns`` each; the first bin starts at time
-    0.
-    """
+    """Rows of sums over an even number of ``bins`` bins of ``bin_ns`` each; time 0 starts the first bin."""
 
     def __init__(self, rows: int, *, bins: int = MAX_BINS, first_shift: int = _FIRST_SHIFT) -> None:
         self.values: NDArray[np.float64] = np.zeros((rows, bins))
@@ -86,11 +84,11 @@ class Timed(Protocol):
 
     @property
     def time_ns(self) -> NDArray[np.int64]:
-        """Return the arrival times."""
+        """Return the arrival times, in ns."""
 
     @property
     def octets(self) -> NDArray[np.int64]:
-        """Return the lengths."""
+        """Return the frame lengths, in octets."""
 
 
 class PortCounts:
@@ -111,9 +109,7 @@ class PortCounts:
         self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
 
     def add_frames(self, frames: Timed, arrived: NDArray[np.bool_], dropped: NDArray[np.bool_]) -> None:
-        """Count the frames selected by ``arrived`` as arrived, and the frames selected by ``dropped`` as
-        dropped.
-        """
+        """Count the frames selected by ``arrived`` as arrived, and by ``dropped`` as dropped."""
         lost_ns = frames.time_ns[dropped]
         self.drops.add(np.zeros(len(lost_ns), np.int64), lost_ns, np.ones(len(lost_ns)))
         self.frames += int(np.count_nonzero(arrived))
@@ -141,9 +137,7 @@ def kind_name(machine: Machine, kind: int) -> str:
 
 
 FLOWS_SHOWN = 64
-"""Number of flows with separate rates over time, in order of arrival; one more row contains all other
-flows.
-"""
+"""Number of flows with separate rates over time, in order of arrival; one more row has all other flows."""
 
 FLOWS_COUNTED = 65_536
 """Number of flows included in the fairness, in order of arrival; each flow needs about 1.5 kB of memory."""
@@ -177,9 +171,7 @@ class FlowRates:
     limit_bps: NDArray[np.float64]
     """Mean rate of the limiters that the frames passed; NaN without a limiter."""
     rtt_average_ns: NDArray[np.float64]
-    """Mean of the limiters' average round-trip times to the congestion point, in ns; NaN without a
-    limiter.
-    """
+    """Mean of the limiters' average round-trip times, in ns; NaN without a limiter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,9 +53,7 @@ def port_to(network: NetworkState, switch: int, destination: int, path: int) -> 
 
 @inlined
 def _flowlet(network: NetworkState, switch: int, flow: int) -> int:
-    """Return the number of the current flowlet at ``switch`` for the flow hash ``flow``, spread over 32
-    bits.
-    """
+    """Return the number of the current flowlet of the hash ``flow`` at ``switch``, spread over 32 bits."""
     slot = switch * FLOWLET_SLOTS + flow % FLOWLET_SLOTS
     now_ns = network.loop.now_ns
     network.turns[slot] += int(now_ns - network.flowlet_ns[slot] > network.loop.flowlet_gap_ns)
@@ -165,9 +163,7 @@ def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> Non
 
 @compiled
 def lose(network: NetworkState, index: int, sender: int) -> None:
-    """Drop a frame on the link after ``sender``; the sender is a port, or a station, numbered after the
-    ports.
-    """
+    """Drop a frame on the link after ``sender``, a port, or a station (numbered after the ports)."""
     frame = network.pool.frames[index]
     network.lost_frames[sender] += 1
     if frame.carries == 1 and sender < len(network.ports):
@@ -180,9 +176,7 @@ def lose(network: NetworkState, index: int, sender: int) -> None:
 
 @compiled
 def cut_link(network: NetworkState, sender: int) -> None:
-    """Drop all frames on the link after ``sender``; the sender is a port, or a station, numbered after the
-    ports.
-    """
+    """Drop all frames on the link after ``sender``, a port, or a station (numbered after the ports)."""
     ports = len(network.ports)
     if sender < ports:
         while network.lines[sender].length > 0:
@@ -262,9 +256,7 @@ def log_stop(network: NetworkState, message: Message, station: int, now_ns: int)
 
 @compiled
 def _watched_ns(network: NetworkState, number: int, priority: int, opens_ns: int, now_ns: int) -> int:
-    """Run the watchdog for a port's priority that is stopped until ``opens_ns``; return the next time to
-    run.
-    """
+    """Run the watchdog of a priority that is stopped until ``opens_ns``; return the watchdog's next time."""
     watchdog, bit = network.watchdogs[number], 1 << priority
     if opens_ns <= now_ns or watchdog.time_ns == 0:
         watchdog.since_ns[priority] = NEVER_NS

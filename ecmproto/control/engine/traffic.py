@@ -53,9 +53,7 @@ class Completion:
     source: int
     octets: int
     latency_ns: int
-    """Time in ns since the start of the transaction or flow, including its wait for earlier ones of the
-    source.
-    """
+    """Time in ns since the start of the transaction or flow, including its wait for earlier flows."""
 
 
 class OfferCount:
@@ -66,9 +64,7 @@ class OfferCount:
 
 
 class Offers(Struct):
-    """Offers of one call, ``records[:count.posted]``, and all completions since completions were last
-    processed.
-    """
+    """Offers of one call, ``records[:count.posted]``, and all completions not yet processed."""
 
     count: OfferCount
     records: Sequence[Offer]
@@ -122,9 +118,7 @@ class Sources(Protocol):
         """Update ``source`` after one of its frames has left the host, and offer more frames."""
 
     def on_frame_refused(self, source: int, number: int, now_ns: int) -> None:
-        """Update ``source`` after the NIC has refused and lost one of its frames; the source tries again
-        later.
-        """
+        """Update ``source`` after the NIC has refused and lost one of its frames, and try again later."""
 
     def on_frame_delivered(
         self, source: int, number: int, echo: int, is_marked: bool, now_ns: int, offers: Offers

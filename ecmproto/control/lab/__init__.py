@@ -1,3 +1,1 @@
-"""Laboratory that simulates networks of hosts and switches in virtual time, with the engine's state machines
-and ports.
-"""
+"""Laboratory: networks of hosts and switches in virtual time, with the engine's state machines and ports."""

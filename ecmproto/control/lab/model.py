@@ -16,9 +16,7 @@ LINK_RATE_BPS = 10**10
 PROPAGATION_NS = 500
 FRAME_OCTETS = 1500
 PATHS = ("ecmp", "spray", "flowlet")
-"""Ways to select among paths of equal length: by a hash of flow and switch, round robin by frame, or by
-flowlet.
-"""
+"""Ways to select among paths of equal length: by hash of flow and switch, by frame in turn, by flowlet."""
 BASELINES = ("none", "pause", "pfc")
 """Baselines for every mechanism: no control, and flow control alone."""
 
@@ -59,7 +57,7 @@ class Thresholds:
     low_octets: int
     on_output: bool = False
     alpha: float = 0.0
-    """Factor of dynamic thresholds: XOFF is this share of the free part of ``shared_octets``. 0 means static
+    """Factor of dynamic thresholds: XOFF is ``alpha`` times the free shared memory; 0 means static
     thresholds.
     """
     shared_octets: int = 0
@@ -80,13 +78,9 @@ class Switch:
     partition: Buffer | None = None
     """Capacity for the frames of one input, to any output; ``None`` means no limit."""
     pause: Thresholds | None = None
-    """Thresholds for experiments with flow control; ``None`` means thresholds that follow from each input's
-    headroom.
-    """
+    """Thresholds for flow control; ``None`` means thresholds that follow from each input's headroom."""
     alpha: float = 0.0
-    """Factor of dynamic thresholds: an input's XOFF is this share of the free memory. 0 means static
-    thresholds.
-    """
+    """Factor of dynamic thresholds: XOFF is ``alpha`` times the free memory; 0 means static thresholds."""
     watchdog_ns: int = 0
     """Time in ns after which a stopped port serves a priority with waiting frames anyway; 0 means never."""
     watchdog_forwards: bool = False
@@ -107,13 +101,13 @@ class Link:
     propagation_ns: int = PROPAGATION_NS
     propagation_back_ns: int | None = None
     rate_changes: tuple[RateChange, ...] = ()
-    """Changes of the rate from ``a`` to ``b``."""
+    """Rate changes in the direction from ``a`` to ``b``."""
     rate_changes_back: tuple[RateChange, ...] = ()
     loss: float = 0.0
     """Probability that a frame is lost, in each direction."""
     down: tuple[tuple[int, int], ...] = ()
-    """Time ranges (start, end) in which the link is down: frames on the link are lost, and routes avoid the
-    link.
+    """Time ranges (start, end) in which the link is down; frames on the link are lost, and routes avoid
+    it.
     """
 
 
@@ -171,21 +165,21 @@ class Pattern(Enum):
     CBR = "cbr"
     """Frames are sent at equal intervals, at ``rate_bps``."""
     BERNOULLI = "bernoulli"
-    """Each slot has a frame with equal probability, at ``rate_bps`` on average. A slot is one frame time on
-    the link.
+    """Each slot (one frame time on the link) has a frame with equal probability; the mean rate is
+    ``rate_bps``.
     """
     POISSON = "poisson"
     """Frames are sent at exponentially distributed intervals, at ``rate_bps`` on average."""
     ON_OFF = "on-off"
-    """Frames are sent at ``rate_bps`` during on times. Mean durations are ``on_ns`` and ``off_ns``; the flow
-    starts on.
+    """Frames are sent at ``rate_bps`` during on times; the mean times on and off are ``on_ns`` and
+    ``off_ns``.
     """
     TCP = "tcp"
     """A TCP connection always has data to send."""
     TRANSACTIONS = "transactions"
     """TCP transactions repeat: a request, a response of ``response_octets``, and an idle time."""
     SIZES = "sizes"
-    """Flows with random sizes start at Poisson times, one after another or concurrently, at ``rate_bps`` on
+    """Flows of random sizes start at Poisson times, in sequence or concurrently, at ``rate_bps`` on
     average.
     """
     SCHEDULE = "schedule"
@@ -233,41 +227,29 @@ class Flow:
     stop_ns: int | None = None
     """Time in ns at which the flow stops offering frames; ``None`` means never."""
     random_start: bool = False
-    """Whether the first frame is sent at a random time within the first period; the seed determines this
-    time.
-    """
+    """Whether the first frame is sent at a random time within the first period."""
     on_ns: int = 0
     off_ns: int = 0
     shape: float = 0.0
-    """Pareto shape of on and off times; 0 means exponential times, and a negative value means constant
-    times.
-    """
+    """Pareto shape of on and off times; 0 means exponential times, a negative value means constant times."""
     backlog_octets: int = 0
     """Maximum number of octets that wait in the host; the source drops further frames. 0 means no limit."""
     connections: int = 1
     """Number of concurrent TCP connections."""
     tcp: TCP | None = None
-    """TCP parameters; ``None`` means the defaults. Flows with a size distribution use TCP only if parameters
-    are set.
-    """
+    """TCP parameters; ``None`` means default parameters, or no TCP for flows with a size distribution."""
     request_octets: int = 60
-    """Length in octets of the request frame that ``destination`` sends; 0 means that ``source`` sends without
-    requests.
-    """
+    """Length in octets of the requests that ``destination`` sends; 0 means that no requests are sent."""
     response_octets: int = 10_000
     """Number of octets that ``source`` sends in each transaction."""
     idle_ns: int = 0
     """Mean idle time in ns between transactions (exponential)."""
     sizes: tuple[tuple[int, float], ...] = ()
-    """Cumulative distribution of flow sizes: pairs (octets, share of flows up to this size); shares rise to
-    1.
-    """
+    """Cumulative distribution of flow sizes: pairs (octets, share of flows up to this size), rising to 1."""
     bursts: tuple[tuple[int, int], ...] = ()
     """Scheduled bursts: pairs (start in ns, octets)."""
     after: tuple[str, ...] = ()
-    """Scheduled flows that delay this flow: burst n waits until burst n − ``lead`` of each such flow has
-    completed.
-    """
+    """Scheduled flows that delay this flow: burst n waits for burst n − ``lead`` of each such flow."""
     lead: int = 0
     """Number of bursts at the start that do not wait for other flows."""
     capture: str = ""
@@ -294,29 +276,19 @@ class Control:
     flow_control: str | None = None
     """Flow control in addition to the mechanism: pause or pfc. ``None`` means no flow control."""
     in_band: bool = False
-    """Whether messages are frames that queue on their path; otherwise only the delay of the links applies to
-    messages.
-    """
+    """Whether messages are frames that queue on their path; otherwise messages have only the links' delay."""
     message_priority: int = 6
     message_delay_ns: int | None = None
-    """Delay in ns of an out-of-band message on any path; ``None`` means the sum of the link and node
-    delays.
-    """
+    """Delay in ns of an out-of-band message; ``None`` means the sum of the link and node delays."""
     points: tuple[str, ...] = ()
-    """Switches, or ports such as ``switch>peer``, with congestion points; an empty value means all
-    switches.
-    """
+    """Switches, or ports such as ``switch>peer``, with congestion points; an empty value means all."""
     hops: int = 1
-    """Number of congestion points on a flow's path, for mechanisms with such a parameter (E²CM's
-    fairness).
-    """
+    """Number of congestion points on a flow's path, for mechanisms with this parameter (E²CM's fairness)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Required range of a figure, from ``low`` to ``high``, and the publication that states the
-    requirement.
-    """
+    """Required range of a figure, from ``low`` to ``high``, and the publication with the requirement."""
 
     figure: str
     """Expression (`lab.setup.figures`), such as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
@@ -349,7 +321,7 @@ class Measure:
     until_ns: int | None = None
     window_ns: int = 1_000_000
     port: str = ""
-    """Port for queue figures, such as ``switch>peer``; an empty text means the port with the longest mean
+    """Port for queue figures, such as ``switch>peer``; an empty text means the port with the longest
     queue.
     """
     bands: tuple[Band, ...] = ()

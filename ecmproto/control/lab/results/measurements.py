@@ -49,9 +49,7 @@ class RunFigures:
 
     @cached_property
     def main_port(self) -> str:
-        """The port for queue figures: the experiment's port if set, else the port with the longest mean
-        queue.
-        """
+        """The port for queue figures: the experiment's port, or else the port with the longest mean queue."""
         named = self.result.experiment.measure.port
         if named:
             return named
@@ -204,9 +202,7 @@ class RunFigures:
     def _rate(
         self, octets: NDArray[np.int64], detail: str, limits: tuple[float, ...], span: tuple[int, int]
     ) -> float:
-        """Return the mean rate of ``octets``, the settling time of this rate, or the time at which the rate
-        reaches a limit.
-        """
+        """Return the mean rate of ``octets``, its settling time, or the time at which it reaches a limit."""
         if not detail:
             return 8 * NS_PER_S * self._sum(octets, span) / (span[1] - span[0])
         if detail == "settling":

@@ -46,7 +46,7 @@ class FigureRow:
 
     @property
     def medians(self) -> tuple[float, ...]:
-        """Return the median of each value over the seeds; an event that never happened has an infinite
+        """Return the median of each value over the seeds; events that never happened have an infinite
         value.
         """
         return tuple(_median(column) for column in zip(*self.values, strict=True))
@@ -58,8 +58,8 @@ class FigureRow:
 
     @property
     def inside(self) -> tuple[bool, ...]:
-        """Return whether each compared value is in the band: a value per seed, or a median per group of
-        seeds.
+        """Return whether each compared value is in the band: the value of a seed, or the median of a
+        group.
         """
         return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self._compared)
 
@@ -274,9 +274,7 @@ class Check:
         return all(self.held)
 
     def sentence(self) -> str:
-        """Return the result as a sentence, with the values of the first seed on which the expectation
-        failed.
-        """
+        """Return the result as a sentence, with the values of the first seed that failed."""
         if self.holds:
             return f"holds: {self.text} ({self.shown[0]})"
         first = self.held.index(False)
@@ -329,9 +327,7 @@ class Outcome(Tabular):
         return figure_rows(measure, values, [*self._figures, *self._standard()])
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each value of each figure, with median and range over the seeds, band and
-        verdict.
-        """
+        """Return a row for each value of each figure: median and range over the seeds, band and verdict."""
         return [
             {
                 "figure": row.figure.text,
@@ -499,9 +495,7 @@ HEADINGS = ("figure", "result", "range", "published", "band", "verdict")
 
 
 def used_columns(cells: Sequence[tuple[str, ...]]) -> list[int]:
-    """Return the indices of columns that are not empty; the columns of figures and of measured values are
-    always shown.
-    """
+    """Return the indices of columns that are not empty; the first two columns are always included."""
     return [column for column in range(len(HEADINGS)) if column < 2 or any(row[column] for row in cells)]
 
 

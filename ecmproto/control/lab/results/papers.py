@@ -132,9 +132,7 @@ CALL = Call(f"{__name__}:{run_entry.__name__}")
 
 
 def named_run(scenario: Scenario, name: str) -> Scenario:
-    """Return the run that figures call ``@name``: a variant of the scenario, or the scenario with another
-    mechanism.
-    """
+    """Return the run that figures call ``@name``: a variant, or the scenario with another mechanism."""
     base, _, _ = scenario.name.partition(":")
     if name in scenario.variants:
         return load_scenario(base).with_variant(name)
@@ -261,9 +259,7 @@ def table(rows: Iterable[FigureRow]) -> str:
 
 
 def index(entries: Mapping[str, Sequence[Entry]]) -> str:
-    """Return the index page, with links to the documents' pages and, by scenario, the number of bands that
-    hold.
-    """
+    """Return the index page: links to the documents' pages, and the number of bands that hold by scenario."""
     lines = [
         "# Published and measured figures",
         "",

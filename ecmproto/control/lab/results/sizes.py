@@ -41,9 +41,7 @@ class Size(NamedTuple):
 
 
 def by_size(runs: Sequence[RunFigures]) -> list[Size]:
-    """Return the size classes of flows that ended in the measured time of ``runs``; empty without such
-    flows.
-    """
+    """Return the size classes of flows that ended in the measured time of ``runs``."""
     parts = []
     for run in runs:
         transactions = {

@@ -86,7 +86,7 @@ class Point:
 
     @property
     def text(self) -> str:
-        """The settings as text."""
+        """The settings of the point as text."""
         return ", ".join(f"{path}={value}" for path, value in self.settings)
 
 

@@ -591,9 +591,7 @@ def _sizes_file(path: str, where: str) -> str:
 
 
 def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float], ...]:
-    """Return a flow-size distribution: a distribution of this package, a file of octets and shares, or
-    pairs.
-    """
+    """Return a flow-size distribution: from this package, from a file of octets and shares, or from pairs."""
     if NAME.fullmatch(text):
         check_known(text, size_distributions(), "a distribution of flow sizes", where)
         content = (resources.files("ecmproto.control.lab") / "sizes" / f"{text}.csv").read_text()
@@ -682,9 +680,7 @@ def acting(part: type[Parameters] | Parameters) -> list[Parameter]:
 
 
 def priority_hint(key: str) -> str:
-    """Return the hint for a parameter that sets the priority of message frames; empty for other
-    parameters.
-    """
+    """Return the hint for a parameter that sets the priority of message frames, or an empty text."""
     known = key.rpartition(".")[2] in _MESSAGE_PRIORITIES
     return "messages in band use control.message_priority" if known else ""
 
@@ -732,9 +728,7 @@ def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
 
 
 def _in_octets(text: str, where: str) -> str:
-    """Return a size in frames as octets; other text is returned unchanged, and the mechanism checks this
-    text.
-    """
+    """Return a size in frames as octets; other text is returned unchanged."""
     if not text.strip().endswith(("frame", "frames")):
         return text
     return OCTETS.show(read_value(OCTETS, text, where)).replace(" ", "")

@@ -48,9 +48,7 @@ class CapturedFrames(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """Columns of a whole capture; ``source`` is the address as a number, and ``flow`` is unique within a
-    source.
-    """
+    """Columns of a whole capture; ``source`` is the address as a number, ``flow`` is unique in a source."""
 
     time_ns: NDArray[np.int64]
     octets: NDArray[np.int64]
@@ -233,9 +231,7 @@ def _flows(path: str, outer: bool, sources: Iterable[int], sink: str) -> Iterato
 
 
 def _name(path: str) -> str:
-    """Return a name for the scenario of a capture: the file name, restricted to characters allowed in
-    names.
-    """
+    """Return a name for the scenario of a capture: the file name, without characters not allowed in names."""
     stem = PurePath(path).name.split(".")[0]
     word = re.sub(r"[^A-Za-z0-9_-]", "-", stem)[:60]
     return word if re.match(r"[A-Za-z_]", word) else f"c-{word}"

@@ -30,9 +30,7 @@ class Step:
 
 
 def collective(pairs: Sequence[tuple[str, str]], values: Mapping[str, Any], where: str) -> list[Step]:
-    """Return the steps of an all-reduce among the sources in ``pairs``, with the values of the flow's
-    table.
-    """
+    """Return the steps of an all-reduce among the sources in ``pairs``, with the values of a flow's table."""
     hosts = list(dict.fromkeys(source for source, _ in pairs))
     if len(hosts) < 2 or len(pairs) != len(hosts) * (len(hosts) - 1):
         needed = "all others, with two hosts or more in from"

@@ -176,7 +176,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "empty network"),
     "slowdown.p99": _of("flow", NUMBER, "a percentile of the slowdown"),
 }  # fmt: skip
-"""All measurements by name."""
+"""All measurements, by name."""
 
 _PERCENTILE = re.compile(r"(.*\.)p[0-9]{1,2}(?:\.[0-9]{1,4})?")
 
@@ -353,9 +353,7 @@ class Figure:
 
 
 def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, where: str = "figure") -> None:
-    """Raise SpecError for times that are not window edges, because the counts of a window cannot be
-    divided.
-    """
+    """Raise SpecError for times that are not window edges; counts within a window cannot be divided."""
     inside = sorted(each for each in times_ns if each % window_ns and each < duration_ns)
     if inside:
         fitting_ns = math.gcd(window_ns, *inside)
@@ -498,9 +496,7 @@ def expand_range(text: str) -> list[str]:
 
 
 def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
-    """Return the ports that match the patterns: ``CS>ES5``, ``CS>*``, or ``DT`` for all ports that lead to
-    DT.
-    """
+    """Return the ports that match the patterns: ``CS>ES5``, ``CS>*``, or ``DT`` for all ports to DT."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
         whole = pattern if ">" in pattern else f"*>{pattern}"
@@ -726,9 +722,7 @@ class _Reader:
         return match[1] or self.fail("a variant of the scenario, or a mechanism, after @")
 
     def _node(self, tree: ast.expr) -> tuple[Dimension, _Node]:
-        """Return the figure of a Python expression; Python offsets are larger by 1 than offsets in the
-        text.
-        """
+        """Return the figure of a Python expression; Python offsets exceed offsets in the text by 1."""
         start = tree.col_offset - 1
         match tree:
             case ast.Name() if start in self._operands:
@@ -787,9 +781,7 @@ def _limit(text: str) -> list[tuple[Dimension, float]] | None:
 
 
 def _value(number: str, unit: str) -> tuple[Dimension, float] | None:
-    """Return the dimension and the value in base units of a number with a unit; ``None`` for an unknown
-    unit.
-    """
+    """Return dimension and value in base units of a number with a unit; ``None`` for an unknown unit."""
     value = float(number)
     if not unit or unit == "%":
         return NUMBER, value / 100 if unit else value

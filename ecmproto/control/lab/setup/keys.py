@@ -79,9 +79,7 @@ class Key:
 
 
 def _of(owner: type, attribute: str, kind: Kind, doc: str, within: tuple[float, float] | None = None) -> Key:
-    """Return the key of a field, with the field's default; a field without a default makes the key
-    required.
-    """
+    """Return the key of a model field, with the field's default; without a default, the key is required."""
     (default,) = (each.default for each in dataclasses.fields(owner) if each.name == attribute)
     required = default is dataclasses.MISSING
     return Key(
@@ -613,9 +611,7 @@ def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
 def fields_of(
     owner: type, section: str, values: Mapping[str, Any], given: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the fields of ``owner`` from the values of a table, or only the fields whose keys are in
-    ``given``.
-    """
+    """Return the fields of ``owner`` from the values of a table; only fields in ``given``, if given."""
     return {
         key.attribute: values[name]
         for name, key in SECTIONS[section].items()

@@ -80,7 +80,7 @@ class Row:
 
     path: str
     value: str
-    """The value with its unit."""
+    """Value as text, with its unit."""
     source: str
     """Document from which the value is taken; empty for a value without a document."""
     set_by: str
@@ -159,9 +159,7 @@ class Scenario:
         return replace(self, document=edit.document, origins=origins)
 
     def with_mechanism(self, name: str, parameters: Iterable[str] = ()) -> Scenario:
-        """Return a copy with another mechanism, with the values of ``[mechanisms.NAME]`` and the given
-        parameters.
-        """
+        """Return a copy with another mechanism, the values of ``[mechanisms.NAME]``, and given parameters."""
         changed = self.with_value("control.mechanism", name)
         return apply(changed, [f"control.{each}" for each in parameters])
 
@@ -388,9 +386,7 @@ class _Edit:
         ]
 
     def _chosen(self, section: str, which: str, path: str) -> list[Table]:
-        """Return the table with a given number or name; a node or link of the topology line gets a new
-        table.
-        """
+        """Return the table with a number or name; a node or link of the topology line gets a new table."""
         tables: list[Table] = self.document.table(section)
         if which.isdecimal():
             if int(which) >= len(tables):

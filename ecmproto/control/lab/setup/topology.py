@@ -351,4 +351,4 @@ SHAPES: Mapping[str, Shape] = {
         build=_fat_tree,
     ),
 }  # fmt: skip
-"""All shapes by name."""
+"""All shapes, by name."""

@@ -76,9 +76,7 @@ _MAX_SHOWN = 24
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the most similar known name, or with all known names, or with the first few
-    names.
-    """
+    """Return a hint with the most similar known name, or with all or the first known names."""
     names = list(known)
     close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
     if close:
@@ -87,9 +85,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def check_known(name: str, known: Collection[str], needed: str, where: str, hint: str = "") -> None:
-    """Raise SpecError for a name that is not in ``known``; the error includes ``hint`` or the most similar
-    name.
-    """
+    """Raise SpecError for a name that is not in ``known``, with ``hint`` or the most similar name."""
     if name not in known:
         raise SpecError(where=where, needed=needed, got=shown(name), hint=hint or did_you_mean(name, known))
 

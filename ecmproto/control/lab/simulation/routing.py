@@ -91,8 +91,8 @@ class Routes:
 
 
 def _distances(end: int, into: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    """Return the number of links from each switch to the switch ``end``; ``into`` lists each switch's
-    feeds.
+    """Return the number of links from each switch to the switch ``end``; ``into`` lists the feeds by
+    switch.
     """
     distance = [_UNREACHED] * len(into)
     distance[end] = 0

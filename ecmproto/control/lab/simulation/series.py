@@ -24,9 +24,7 @@ MAX_WINDOWS = 10_000
 """Maximum number of windows of a run; an even number, for merging in pairs."""
 
 MAX_EVENTS = 100_000
-"""Maximum number of recorded PAUSE and PFC events, and of recorded completions; later events are only
-counted.
-"""
+"""Maximum number of recorded PAUSE and PFC events, and of completions; later events are only counted."""
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -70,9 +68,7 @@ class PortSeries:
     """Counts of an output port, or of an egress adapter's buffer."""
 
     name: str
-    """Name of the port: ``switch>peer``, ``host>peer`` for a NIC, or ``host>adapter`` for an egress
-    adapter.
-    """
+    """Name: ``switch>peer``, ``host>peer`` for a NIC, or ``host>adapter`` for an egress adapter."""
     kind: Literal["switch", "host", "adapter"]
     buffer_octets: int = 0
     """Capacity in octets; 0 if the capacity is given in frames."""
@@ -96,9 +92,7 @@ class PortSeries:
     sent_octets: Integers = field(default_factory=_integers)
     """Octets of frames whose last bit left in the window, including in-band messages and PAUSE frames."""
     line_octets: Floats = field(default_factory=_floats)
-    """Line time in octets, including overhead; a frame that spans two windows counts partly in each
-    window.
-    """
+    """Line time in octets, including overhead; frames that span two windows count partly in each window."""
     dropped_frames: Integers = field(default_factory=_integers)
     dropped_octets: Integers = field(default_factory=_integers)
     lost_messages: Integers = field(default_factory=_integers)
@@ -109,9 +103,7 @@ class PortSeries:
     """Time in the window, in ns, during which PAUSE or PFC stopped at least one priority."""
     xoff_frames: Integers = field(default_factory=_integers)
     xon_frames: Integers = field(default_factory=_integers)
-    """Number of PAUSE and PFC frames that resumed the port; ``xoff_frames`` counts frames that stopped the
-    port.
-    """
+    """Number of PAUSE and PFC frames that resumed the port; ``xoff_frames`` counts frames that stopped it."""
     watchdogs: Integers = field(default_factory=_integers)
     """Number of times that the watchdog began to serve a stopped priority."""
     service_bps: Floats = field(default_factory=_floats)
@@ -212,9 +204,7 @@ class Conservation:
 
     @property
     def missing_frames(self) -> int:
-        """Return the number of unaccounted frames; any value other than 0 means that the simulation is
-        wrong.
-        """
+        """Return the number of unaccounted frames; a value other than 0 is a fault of the simulation."""
         return self.sent_frames - self.received_frames - self.dropped_frames - self.in_flight_frames
 
 
@@ -261,7 +251,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a run; reported at the end of every window, or less often."""
+    """Progress of a run, reported at the end of every window, or less often."""
 
     now_ns: int
     duration_ns: int
@@ -272,6 +262,4 @@ class Progress:
 
 
 Watch = Callable[[Progress], bool]
-"""Callback that receives the progress of a run; a false result stops the run, and the run keeps its result so
-far.
-"""
+"""Callback that receives a run's progress; a false result stops the run, which keeps its results so far."""

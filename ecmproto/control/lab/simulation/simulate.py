@@ -569,9 +569,7 @@ class Simulation:
         return {station for end in acting for station in (end.station, end.destination)}
 
     def _flow_controls(self, outputs: Sequence[Output]) -> list[CongestionPoint]:
-        """Return the flow control points, and set at each output the number of the point that watches the
-        output.
-        """
+        """Return the flow control points, and set at each output the number of its flow control point."""
         if self._flow_control is None:
             return []
         controls: list[CongestionPoint] = []
@@ -586,9 +584,7 @@ class Simulation:
         return controls
 
     def _flow_control_machine(self, switch: WiredSwitch) -> Machine:
-        """Return the flow control of a switch with its configured thresholds, or with the defaults for its
-        first input.
-        """
+        """Return the flow control of a switch, with configured thresholds or its first input's defaults."""
         assert self._flow_control is not None
         mechanism = find_mechanism(self._flow_control)
         own = self._own_parameters()
@@ -606,8 +602,8 @@ class Simulation:
         return machine_of(mechanism, mechanism.parse([*assignments, *own]))
 
     def _own_parameters(self) -> tuple[str, ...]:
-        """Return the experiment's flow control parameters if flow control is the mechanism; otherwise an
-        empty tuple.
+        """Return the parameters of flow control if flow control is the mechanism; otherwise an empty
+        tuple.
         """
         control = self.experiment.control
         return control.parameters if control.mechanism == self._flow_control else ()

@@ -169,8 +169,8 @@ class Windows:
             yield sender, kind, np.diff(counts[:, sender, kind], prepend=0)
 
     def deadlock(self, wiring: Wiring) -> tuple[str, ...]:
-        """Return a cycle of ports that were stopped during the whole last window, each port waiting for the
-        next.
+        """Return a cycle of ports stopped during the whole last window, each port waiting for the next
+        port.
         """
         if self.count < 2:
             return ()

@@ -127,9 +127,7 @@ def lose_all(board: Scoreboard, segments: Segments, end: int) -> None:
 
 @inlined
 def _lose(board: Scoreboard, segments: Segments, segment: int, last: int) -> int:
-    """Mark a segment as lost, and return this segment; return ``last`` if the segment has arrived or is
-    already lost.
-    """
+    """Mark a segment as lost and return it; return ``last`` if the segment has arrived or is already lost."""
     at = _at(board, segment)
     if segments[at] & (_SACKED | _LOST) > 0:
         return last

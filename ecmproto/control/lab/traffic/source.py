@@ -58,9 +58,7 @@ class TrafficSource:
     timer_rest: int
     """Fraction of ``timer_ns``, in units of 1/``step_of`` ns."""
     step_ns: int
-    """Interval between two frames or slots, in whole ns; ``step_rest`` / ``step_of`` is the fraction of a
-    ns.
-    """
+    """Interval between two frames or slots, in whole ns; ``step_rest`` / ``step_of`` is the fraction."""
     step_rest: int
     step_of: int
     log_stay: float
@@ -91,12 +89,10 @@ class TrafficSource:
     lead: int
     """Schedule: number of bursts at the start that do not wait for other sources."""
     awaits: int
-    """Schedule: index of the first awaited source; ``awaits_end`` is the index after the last awaited
-    source.
-    """
+    """Schedule: index of the first awaited source; ``awaits_end`` is the end of the range."""
     awaits_end: int
     releases: int
-    """Schedule: index of the first source that waits for this source; ``releases_end`` is the end of the
+    """Schedule: index of the first source that awaits this source; ``releases_end`` is the end of the
     range.
     """
     releases_end: int
@@ -152,7 +148,7 @@ def exponential(draws: Random) -> float:
 
 @inlined
 def next_poisson(source: TrafficSource, draws: Random) -> None:
-    """Set the timer to the next time of a Poisson process."""
+    """Set the timer to the next event of a Poisson process."""
     source.exact_ns += min(source.mean_ns * exponential(draws), LONGEST_NS)
     source.timer_ns = math.ceil(min(source.exact_ns, float(NEVER_NS)))
 
@@ -211,7 +207,7 @@ def value_of(number: int) -> int:
 
 
 def split_numbers(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `kind_of` and `value_of` for an array of frames' numbers."""
+    """Return the types and the values in an array of frame numbers."""
     return numbers & _KINDS, numbers >> _VALUE_AT
 
 

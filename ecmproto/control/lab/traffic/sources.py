@@ -121,9 +121,7 @@ _NO_TABLE = FlowTable(
 
 
 def acts_on_deliveries(flow: Flow) -> bool:
-    """Return whether the hosts react to a flow's delivered frames; otherwise delivered frames are only
-    counted.
-    """
+    """Return whether the hosts react to a flow's delivered frames, instead of only counting the frames."""
     pattern = _NUMBERS[flow.pattern]
     return pattern == _TCP or pattern in _IN_FLOWS
 
@@ -296,9 +294,7 @@ def _to_next_slot(source: TrafficSource, slots: int) -> None:
 
 @inlined
 def _duration_ns(mean_ns: float, shape: float, draws: Random) -> int:
-    """Return an on or off time: Pareto with ``shape``, exponential for shape 0, constant for a negative
-    shape.
-    """
+    """Return an on or off time: Pareto with ``shape``, exponential if 0, constant if negative."""
     if shape < 0.0:
         drawn_ns = mean_ns
     elif shape == 0.0:

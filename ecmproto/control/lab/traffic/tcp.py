@@ -206,9 +206,7 @@ class Connection:
     """Start of the current congestion avoidance phase in ns, or _NO_EPOCH."""
     k_s: float
     reduced_to: int
-    """ECN: value of ``sent_end`` at the last reduction by a mark; the next such reduction waits for this
-    segment.
-    """
+    """ECN: value of ``sent_end`` at the last reduction by a mark; the next reduction waits until then."""
     announces: int
     """ECN: 1 if the next new segment announces a reduction."""
     alpha: float
@@ -217,9 +215,7 @@ class Connection:
     """DCTCP: segment whose acknowledgement ends the current observation window."""
     seen_segments: int
     marked_segments: int
-    """DCTCP: number of acknowledged segments with a mark in this window; ``seen_segments`` counts all
-    segments.
-    """
+    """DCTCP: number of acknowledged segments with a mark in this window; ``seen_segments`` counts all."""
 
     received: int
     """First segment not yet received."""
@@ -251,9 +247,7 @@ class Connections(Struct):
 def on_tcp_timer(
     connections: Connections, source: TrafficSource, index: int, draws: Draws, now_ns: int, offers: Offers
 ) -> None:
-    """Run the due actions of the connection of ``source`` (number ``index``), within the capacity of the
-    offers.
-    """
+    """Run the due actions of the connection of ``source`` (number ``index``), if offers have capacity."""
     tcp = connections.records[source.connection]
     if tcp.ack_due_ns <= now_ns and can_offer(offers):
         _acknowledge(tcp, source, index, offers)
@@ -332,9 +326,7 @@ def _flight(connections: Connections, tcp: Connection, source: TrafficSource) ->
 
 @inlined
 def _is_in_host(connections: Connections, tcp: Connection, source: TrafficSource) -> bool:
-    """Return whether the first segment in flight is still in its host; frames leave in the order of
-    offers.
-    """
+    """Return whether the first segment in flight is still in its host; frames leave in offer order."""
     return tcp.in_host >= max(1, _flight(connections, tcp, source))
 
 
@@ -409,7 +401,7 @@ def _open(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offer
 def _opened(
     connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
 ) -> None:
-    """Continue after the handshake."""
+    """Measure the round-trip time of the handshake, and continue with the transfer."""
     if tcp.open_tries == 1:
         measure_rtt(tcp, now_ns - tcp.opened_ns)
     tcp.open_tries = 0
@@ -502,9 +494,7 @@ def _is_open(connections: Connections, tcp: Connection, source: TrafficSource) -
 def _send(
     connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
 ) -> None:
-    """Send the segments that the windows allow, within the capacity of the offers; lost segments are sent
-    first.
-    """
+    """Send the segments that the windows allow, lost segments first, while offers have capacity."""
     tcp.blocked = 0
     if tcp.sack:
         board, segments = connections.boards[source.connection], connections.segments
