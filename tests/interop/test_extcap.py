@@ -222,7 +222,7 @@ def test_error_precedes_opening_of_the_fifo(
 
 def test_capture_filter_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     told = answer(capsys, f"--extcap-interface {LAB} --extcap-capture-filter udp")
-    assert told == ["capture filter: expected none: the interface's own options choose frames"]
+    assert told == ["capture filter: expected none: the options of the interface select frames"]
 
 
 def test_unknown_wireshark_options_are_ignored() -> None:
@@ -507,7 +507,7 @@ def test_replay_equals_output_of_command_line(
 ) -> None:
     line = f"--extcap-interface {REPLAY} --file pcaps/incast.pcap.gz --filter frame.number<150 --speed max"
     running = begin(f"{line} --loop {loop} --rate 1G --param qeq=3kB")
-    assert running.says("over, ")
+    assert running.says("ended, ")
     running.more(1 << 30, 0.5)
     assert running.close() == (0, "")
     _, batch = frames_in(running.octets, tmp_path)

@@ -195,7 +195,7 @@ def test_an_empty_capture() -> None:
     check_page(statistics_html(empty, "empty.pcap").decode())
     assert statistics_png(empty, "empty.pcap").startswith(PNG)
     ElementTree.fromstring(statistics_svg(empty, "empty.pcap").decode())
-    assert extent(empty) == "There is no frame in it."
+    assert extent(empty) == "The capture has no frames."
 
 
 def test_times_centuries_apart_can_be_drawn() -> None:

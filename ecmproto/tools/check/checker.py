@@ -381,9 +381,9 @@ def _blamed_on(rule: Rule) -> Iterator[None]:
             raise
         told = f"{type(error).__name__}: {error}"
         if isinstance(error, KeyError):
-            told += ", which is not among its fields"
+            told += ": the rule does not declare this field"
         raise SpecError(
-            where=f"rules {rule.source}: {rule.id}", needed="a rule that works", got=told
+            where=f"rules {rule.source}: {rule.id}", needed="a rule without errors", got=told
         ) from error
 
 

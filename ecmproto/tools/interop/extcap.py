@@ -213,7 +213,7 @@ def _values(source: str, mechanisms: Values | None) -> Values:
     fixed: Mapping[str, Values] = {
         "speeds": SPEEDS,
         "flow control": (("", "none, or the scenario's"), ("pause", "PAUSE"), ("pfc", "PFC")),
-        "loops": (("open", "open: frames come as captured"), ("closed", "closed: stations react")),
+        "loops": (("open", "open: frames arrive as captured"), ("closed", "closed: stations react")),
     }
     return fixed[source]
 
@@ -313,7 +313,7 @@ _FLAGS = {
 }
 
 
-_NO_FILTER = "none: the interface's own options choose frames"
+_NO_FILTER = "none: the options of the interface select frames"
 
 
 def parse(arguments: Sequence[str]) -> Request:

@@ -426,7 +426,7 @@ def _run(interface: str, writer: PacedWriter, steering: Steering) -> None:
         except Restart:
             writer.restart()
             continue
-        steering.toolbar.log(f"over, {counted(writer.frames, 'frame')}")
+        steering.toolbar.log(f"ended, {counted(writer.frames, 'frame')}")
         return
 
 

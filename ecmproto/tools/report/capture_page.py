@@ -147,7 +147,7 @@ def extent(statistics: Statistics) -> str:
     """Return a sentence with the number of frames, the octets and the rate of a capture."""
     frames = value_text(statistics.frames, "frames")
     if not statistics.frames:
-        return "There is no frame in it."
+        return "The capture has no frames."
     size = f"{frames} frames, {format_octets(statistics.octets)}"
     rate = statistics.bits_per_s(statistics)
     if rate is not None:
@@ -215,10 +215,10 @@ def _facts(statistics: Statistics) -> Iterator[tuple[str, str]]:
     if peak is not None:
         yield "Peak rate", f"{format_rate(peak)} in {format_time(statistics.intervals.width_ns)}"
     problems = (
-        ("Cut frames", statistics.cut_frames),
+        ("Truncated frames", statistics.cut_frames),
         ("Malformed frames", statistics.malformed_frames),
         ("Frames without a time", statistics.untimed_frames),
-        ("Frames stamped backwards", statistics.backwards_frames),
+        ("Frames with decreasing time stamps", statistics.backwards_frames),
     )
     for name, count in problems:
         if count:
