@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ecmproto.control.mechanisms.api.mechanism import Mechanism
     from ecmproto.control.mechanisms.api.parameters import Parameter
 
-Items: TypeAlias = "list[CompletionItem[str]]"  # as text: not all versions of click have it generic
+Items: TypeAlias = (
+    "list[CompletionItem[str]]"  # a string, because CompletionItem is not generic in all versions of click
+)
 Completer = Callable[[click.Context, click.Parameter, str], Items]
 """The type of a completer, click's ``shell_complete``."""
 
@@ -102,7 +104,7 @@ def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> I
     texts = [(f"{each.text}{behind}", each.meaning or each.text) for each in found.candidates]
     items = _items(texts, word, head=head, kind=OPEN)
     if len(items) == 1 and find(items[0].value.removeprefix(head)) is not None:
-        # a complete word is continued: with a single candidate a shell closes the quotes around the filter
+        # offer more candidates, because a shell closes the quotes after a single candidate
         more = [(f"{each.text} ", each.meaning or each.text) for each in relations()]
         items += _items(more, "", head=f"{items[0].value} ", kind=OPEN)
     return items
@@ -164,7 +166,7 @@ def _parameters(names: Iterable[str], begun: str, *, head: str = "") -> Items:
     for name in names:
         try:
             found = {**dict(_parameters_of(find_mechanism(name))), **found}
-        except ParameterError:  # unknown, or from another package that cannot be imported
+        except ParameterError:  # an unknown mechanism, or one from a package that cannot be imported
             continue
     name, equals, value = begun.partition("=")
     if not equals:
@@ -248,7 +250,7 @@ def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) 
         return complete_assigned_field(ctx, param, begun)
     described = _described()
     fields: dict[str, str] = {}
-    # a field may be of a layer that the frame implies
+    # a field may belong to a layer that the frame implies
     for cls in sorted(FORMATS, key=lambda cls: cls.prefix not in named) if named else ():
         for field in cls.layout:
             short = f"{field.name.removeprefix(f'{cls.prefix}.')}="
@@ -506,7 +508,7 @@ class _Complete(ShellComplete):
             found, begun = _resolve_incomplete(ctx, [*args], incomplete)
             head = incomplete.removesuffix(begun) if begun != incomplete else ""
             if isinstance(found, click.Option) and args and not head:
-                # an option without its value stops click's parser before any argument
+                # click's parser stops before the arguments if an option has no value
                 ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, args[:-1])
             if isinstance(found, click.Parameter) and getattr(found, "_custom_shell_complete", None) is None:
                 completer = completer_of(ctx, found)

@@ -91,7 +91,7 @@ def report(error: Exception, command: str = "") -> None:
     elif isinstance(error, InterfaceError | ExecutorError):
         sentence, help = str(error), error.remedy or help
     elif isinstance(error, OSError) and error.errno in _DISK_FULL:
-        # files have their own error with their name
+        # errors of files contain the file name
         sentence = f"{error.filename or 'stdout'}: expected space for the output, got {error.strerror}"
         help = "the earlier output is complete; free some space, or write elsewhere"
     elif isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
@@ -101,7 +101,7 @@ def report(error: Exception, command: str = "") -> None:
         sentence = f"{error.filename}: {error.strerror}"
     else:
         sentence = str(error)
-    # a filter has lines of its own
+    # an error in a filter has several lines
     sentence = "\n".join(map(escaped, sentence.split("\n")))
     echo(f"ecmproto: {sentence}", err=True)
     echo(f"help: {help}", err=True)

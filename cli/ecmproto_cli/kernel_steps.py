@@ -195,7 +195,7 @@ def _devices(mechanism: str) -> Callable[[], None]:
             lambda: edge(net="a", host="b", **rate),
         ]
         for make in makers:
-            with suppress(ParameterError):  # not every mechanism has every part
+            with suppress(ParameterError):  # some mechanisms lack some devices
                 make().precompile()
 
     return devices

@@ -214,16 +214,16 @@ def _is_flushed() -> bool:
 def main() -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(_OBJECTS)
-    # numpy's library for products of large matrices, which are not used here, starts a thread for each
-    # processor when it is loaded, and they spin for a while
+    # When numpy loads OpenBLAS, OpenBLAS starts a thread for each processor, and these threads spin at first.
+    # The threads are not needed, because ecmproto does not multiply large matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show
     closed = _open_standard_streams()
     code = run(sys.argv[1:])
     if sys.stdout.fileno() in closed or not _is_flushed():
-        # or the interpreter reports at exit that it cannot flush, and ends with another code
+        # otherwise the interpreter reports a failed flush at exit, and changes the exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    # or the interpreter collects garbage for a tenth of a short command, and ends
+    # otherwise garbage collection at exit takes a tenth of a short command's time
     gc.freeze()
     sys.exit(code)
 
@@ -238,7 +238,7 @@ def _open_standard_streams() -> list[int]:
         try:
             os.fstat(number)
         except OSError:
-            # takes the lowest free number
+            # uses the lowest free descriptor
             os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
             closed.append(number)
@@ -295,7 +295,7 @@ def run(args: list[str]) -> int:
         echo("ecmproto: interrupted", err=True)
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as bare:
-        # a group called by itself: its list of commands is the result, not an error
+        # a group without a command prints its list of commands, which is not an error
         echo(bare.ctx.get_help())
         return 0
     except click.ClickException as error:
@@ -304,7 +304,7 @@ def run(args: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except CommandError as error:
-        if error.exit_code != CLOSED_PIPE:  # that is for the reader to report
+        if error.exit_code != CLOSED_PIPE:  # the reader of the pipe reports the error
             report(error, _page_of(command, args))
         return error.exit_code
     except Exception as error:

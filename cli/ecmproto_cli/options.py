@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     _TextType = click.ParamType[str]
 else:
-    _TextType = click.ParamType  # generic since click 8.3 only
+    _TextType = click.ParamType  # ParamType is generic only since click 8.3
 
 
 def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -441,7 +441,7 @@ class Execution:
         ``notify`` is called with messages about workers. If there is only one process, the tasks run in this
         process. With ``apart``, the tasks run in a child process, so a crash does not end this process.
         """
-        # the workers are processes of this one, unreachable for others
+        # the workers are child processes, which other machines cannot reach
         local = _LOCAL.fullmatch(self.scheduler or "")
         if self.scheduler is not None and not local:
             from ecmproto.executors.cluster import Cluster

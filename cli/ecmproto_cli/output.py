@@ -133,7 +133,7 @@ class Stdout:
 
 def _write(left: memoryview) -> None:
     sys.stdout.flush()
-    # The buffered writer of Python 3.11 loses octets when a signal comes in the middle of its write.
+    # The buffered writer of Python 3.11 loses octets if a signal arrives during a write.
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     while left:
         written = raw.write(left)

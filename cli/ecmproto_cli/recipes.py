@@ -70,7 +70,7 @@ def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], lin
     LAYER.
     """
     told = [name for name, given in sources.items() if given is not None]
-    # columns are of a LAYER, or of complete frames
+    # columns contain fields of a LAYER, or complete frames
     if len(told) + (bool(arguments) and told != ["--from-columns"]) != 1:
         *others, last = ["a LAYER", *sources]
         got = "several" if told else "none"
@@ -123,12 +123,12 @@ def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe 
     from ecmproto.tools.craft.spec import read_json, read_toml
 
     if path == "-":
-        # the encoding is JSON's own, not the terminal's
+        # JSON is UTF-8, whatever the encoding of the terminal
         stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
         return read_json(stdin, "stdin", reading)
     if path.endswith(".toml"):
         with open(path, "rb") as stream:
-            # few and small: an error in the last one is raised before the first is written
+            # read all items first, so that an error is raised before a frame is written
             return iter(list(read_toml(stream, path, reading)))
     return read_json(files.enter_context(open(path, encoding="utf-8")), path, reading)
 
@@ -181,7 +181,7 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
     except OSError:
         yield
         return
-    import resource  # systems with /proc have this too
+    import resource  # every system with /proc has this module
 
     taken = next(
         (int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 0
@@ -209,7 +209,7 @@ def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> st
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
     words = place.replace(":", " ").split()
-    # "cnm" of "cnm.msdu"
+    # for example, "cnm" from "cnm.msdu"
     known = [word for word in (each.partition(".")[0] for each in words) if word in BY_PREFIX]
     return f"ecmproto fields {known[-1]}" if known else f"ecmproto {command} --help"
 

@@ -120,7 +120,7 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
         rows += [("reached", reached), ("time", format_time(report.duration_ns))]
     if report.jitter is not None:
         rows.append(("jitter", f"{_distribution(report.jitter)} late"))
-    if report.spacing is not None and report.gaps is None:  # gaps are what matters in a storm
+    if report.spacing is not None and report.gaps is None:  # in a storm, only the gaps matter
         rows.append(("spacing", _distribution(report.spacing)))
     if report.gaps is not None:
         rows.append(("paused", _held(report.gaps)))

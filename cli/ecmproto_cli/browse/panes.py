@@ -358,7 +358,7 @@ class FrameTree(Pane):
         places = [place for place, line in enumerate(self.lines) if line.start <= octet < line.stop]
         if not places:
             return
-        # the narrowest, and of these the innermost
+        # the narrowest field; among equally narrow fields, the innermost
         place = min(places, key=lambda each: (self.lines[each].stop - self.lines[each].start, -each))
         for outer in range(place):
             if self._is_layer(outer) and outer in self._around(place):

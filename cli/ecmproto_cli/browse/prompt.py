@@ -44,7 +44,7 @@ class TextLines(Widget):
         inverse = Style(reverse=True)
         styled = [(line, inverse if at == chosen else self._style) for at, line in enumerate(lines)]
         if styled == self.lines:
-            return  # no layout and drawing without a change
+            return  # avoid layout and drawing without a change
         self.lines = styled
         self.styles.height = len(lines)
         self.display = bool(lines)
@@ -147,7 +147,7 @@ class Prompt(Vertical):
         self.field.value = text
         self.field.cursor_position = len(text)
         self._offer()
-        # at once: the next keys may be waiting already
+        # immediately, because keys may be pending
         self.screen.set_focus(self.field)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -191,7 +191,7 @@ class Prompt(Vertical):
         try:
             compile_filter(self.field.value)
         except FilterError as error:
-            # while being typed, a filter may be merely incomplete
+            # a filter that is being typed may be incomplete
             text, found = self.field.value, self._completion
             ends = error.start >= len(text.rstrip())
             begun = bool(found.candidates) and error.start == found.start and error.stop == len(text)

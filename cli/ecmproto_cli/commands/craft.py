@@ -190,7 +190,7 @@ def command(
                 items = [line_item(arguments, line, times)]
                 if steps:
                     items = [{**step.item, **({"side": "far"} if step.reverse else {})} for step in steps]
-                list(recipes)  # raises their errors
+                list(recipes)  # raises errors in the recipes
                 write_toml(items, wanted, output or "-", force)
             else:
                 _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)

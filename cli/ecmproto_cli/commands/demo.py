@@ -90,7 +90,7 @@ def _copy(folder: Path, *, force: bool) -> None:
     make_folder(folder)
     check_outputs([str(folder / path.name) for path in sources], force=force)
     for path in sources:
-        # octet for octet: an output of such a name would be compressed once more
+        # copy the octets, because `open_sink` would compress a .gz file again
         beside = folder / f".{path.name}.part"
         beside.unlink(missing_ok=True)
         with beside.open("xb") as file:

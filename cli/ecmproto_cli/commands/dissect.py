@@ -288,7 +288,7 @@ def _run(
 
     items = iter(reader) if copier is None and not out.lists_blocks else reader.items()
     with interrupts(reader) as held:
-        # A copy of a file is always the same, even compressed.
+        # Without flushes, a copy of a file is always the same, even if compressed.
         live = isinstance(held, StoppingInterrupt)
         if live:
             work.end()  # frames from an interface must not be delayed
@@ -533,7 +533,7 @@ class Output:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS)
             self._reporting.enter_context(reporting_compilation())
-        # more interfaces may be described meanwhile: they are added after the relevant ones
+        # a copy of the list, because the reader may append interfaces meanwhile
         work = partial(self._columns, batch, tuple(self._reader.interfaces), self._turn)
         return Shown(self, batch, work=self._pool.submit(work))
 
@@ -641,7 +641,7 @@ class Output:
         self._reporting.close()
         for shown in self._waiting:
             if isinstance(shown, Shown) and shown.turn is not None:
-                shown.turn.end()  # no thread waits for batches that are not shown any more
+                shown.turn.end()  # threads do not wait for batches that will not be shown
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
@@ -689,7 +689,7 @@ def _write_columns(
     names = tuple(field.name for field in fields_named(None if every else fields or USUAL_FIELDS))
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     schema = typed(names)
-    if every and not any(map(is_pipe, paths)):  # which can be read only once
+    if every and not any(map(is_pipe, paths)):  # a pipe can be read only once
         with opened(paths, inner=inner, trailer=trailer, ethertypes=ethertypes) as reader:
             reading(reader, "dissect: searching for fields")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
@@ -705,7 +705,7 @@ def _write_columns(
             taken = itertools.takewhile(lambda _: not interrupt.came, works)
             frames = write_batches(taken, schema, sink, form)
             if interrupt.came:
-                sink.whole = False  # the end of the file is written
+                sink.whole = False  # keep the file, because its end is written
                 raise KeyboardInterrupt
         for warning in reader.warnings:
             warn(warning)

@@ -177,7 +177,7 @@ def check(
         own_digests=[hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in rules],
         parameters=parameters,
     )  # fmt: skip
-    job.checker()  # errors are raised before the work
+    job.checker()  # raises errors before the work
     return _run(job, fleet, execution)
 
 

@@ -363,7 +363,7 @@ class Keeping:
         work.at(lambda: "send")
         return Transmission(
             sender, schedule, even=self.even, spin_ns=self.spin_ns, many=self.many, check=check,
-            prepared=work.end,  # a thread that writes would make frames late
+            prepared=work.end,  # a thread that prints progress would delay frames
         )  # fmt: skip
 
 

@@ -324,7 +324,7 @@ def feedback(qntz_fb: int, rate: int | None, gd: str, qeq: int, weight: str, for
     gain, w = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024)
     full = qeq * (2 * w + 1)
     least = math.ceil(full * qntz_fb / _MAX_FEEDBACK)
-    # the reaction of a station is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
+    # a station decreases its rate by at most half (802.1Q, ieee8021CnRpgMinDecFac)
     decrease = min(gain * qntz_fb, Fraction(1, 2))
     rows = [
         ("feedback", f"{qntz_fb} of {_MAX_FEEDBACK}"),

@@ -62,7 +62,7 @@ def command(
 
         require_matplotlib()
     store = RowStore(file, papers.EntryRow) if file else None
-    check_outputs([file], force=True)  # existing rows are added to
+    check_outputs([file], force=True)  # rows are appended to an existing file
     given = commit or commit_of_code()
     folder = make_folder(out)
     scenarios = {name: list(papers.entries_of(name)) for name in documents or papers.DOCUMENTS}

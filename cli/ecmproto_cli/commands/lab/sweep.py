@@ -130,7 +130,7 @@ def command(
     for text in texts:
         parse_figure(text)
     store = RowStore(out, PointRow) if out else None
-    check_outputs([out], force=True)  # existing rows are added to
+    check_outputs([out], force=True)  # rows are appended to an existing file
     progress = TaskProgress(Tally(noun="point"), store=out, shown=form != "ndjson" or not sys.stdout.isatty())
     executor = execution.executor(len(part), progress.notify)
     rows: list[Row] = []

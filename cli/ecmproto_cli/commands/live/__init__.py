@@ -199,7 +199,7 @@ def live(describe: Callable[..., DeviceSpec], options: dict[str, Any]) -> int:
     if running.user:
         check_user(running.user)
     with opened(spec.interfaces):
-        pass  # an error in opening is reported before anything is compiled
+        pass  # raises errors of the interfaces before code is compiled
     precompiled([spec])
     with Stop().held() as stop, opened(spec.interfaces) as links, ProcessorWait() as waiting:
         start_ns = time.monotonic_ns()
@@ -212,12 +212,14 @@ def live(describe: Callable[..., DeviceSpec], options: dict[str, Any]) -> int:
         endpoint = served(running.prometheus, told) if running.prometheus else nullcontext(0)
         sleep_precisely()
         with endpoint as port:
-            # Last of all: whom it becomes may not be able to read this project's own files.
+            # The last step, because the new user may not be able to read the files of this project.
             if running.user:
                 reporter.rehearse()
                 drop_privileges(running.user)
             if running.cpu is not None:
-                os.sched_setaffinity(0, {running.cpu})  # of this thread: metrics are made where there is time
+                os.sched_setaffinity(
+                    0, {running.cpu}
+                )  # only this thread; the metrics thread may use other processors
             gc.freeze()
             if port:
                 echo(f"ecmproto: metrics on port {port}", err=True)
@@ -275,7 +277,7 @@ def _is_writable(stream: TextIO) -> bool:
     """Return whether a report can be written to ``stream`` without waiting."""
     try:
         _, writable, _ = select.select([], [stream], [], 0)
-    except (OSError, ValueError):  # no file of the system's: it never waits
+    except (OSError, ValueError):  # the stream has no file descriptor, so writing never waits
         return True
     return bool(writable)
 

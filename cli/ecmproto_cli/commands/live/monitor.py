@@ -144,7 +144,7 @@ def command(
         duration_ns=duration_ns,
         outer=outer,
     )
-    interface_facts(interface)  # a missing one is reported before the work
+    interface_facts(interface)  # raises the error for a missing interface before the work
     with reporting_compilation():
         watch.warm_up()
     with captured(
@@ -345,7 +345,7 @@ def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
     if dropped:
         rows.append(("dropped", f"{dropped:,} by the kernel: not counted below"))
     title = f"{paint(name, 'title')}, {format_time(elapsed_ns)}"
-    # what is cut off where a terminal has few lines comes last
+    # the last parts are cut off on a terminal with few lines
     if change.roce is not None:
         marks = f"{format_share(change.roce.ce_share)} CE, {per_second(change.roce.cnps_per_s)} CNPs"
         rows.append(("RoCE", f"{per_second(change.roce.frames_per_s)}, {marks}"))

@@ -65,7 +65,9 @@ def command(path: str | None, example: bool, assignments: tuple[str, ...], **opt
     devices = read_net(path, seed=seed, assignments=assignments, ethertypes=how.ethertypes)
     echo(f"ecmproto: seed {seed}", err=True)
     if how.cpu is not None:
-        os.sched_setaffinity(0, {how.cpu})  # what threads begin with; a device's own goes before it
+        os.sched_setaffinity(
+            0, {how.cpu}
+        )  # threads inherit this; the file can set another processor for a device
     return _Net(devices, how).run()
 
 
@@ -89,7 +91,7 @@ class _Net:
         if how.user:
             check_user(how.user)
         with self._opened():
-            pass  # an error in opening is reported before anything is compiled
+            pass  # raises errors of the interfaces before code is compiled
         precompiled(device.spec for device in self._devices)
         with Stop().held() as stop, self._opened() as links:
             start_ns = time.monotonic_ns()
@@ -101,13 +103,13 @@ class _Net:
                 for each in self._devices
             ]
             with served(how.prometheus, told) if how.prometheus else nullcontext(0) as port:
-                # Before there are threads: what is given up, each thread gives up for itself.
+                # Before threads start, because each thread has its own privileges.
                 if how.user:
                     for reporter in self._reporters.values():
                         reporter.rehearse()
                     drop_privileges(how.user)
                 gc.freeze()
-                # A thread that is back from compiled code does not wait long for one that runs Python.
+                # A thread that returns from compiled code must not wait long for the interpreter lock.
                 sys.setswitchinterval(_SWITCH_S)
                 if port:
                     echo(f"ecmproto: metrics on port {port}", err=True)

@@ -139,7 +139,7 @@ def run_all(request: TestbedRequest) -> None:
     from ecmproto.control.live.testbed.run import check_programs
 
     chosen = {name: _assignments(request, name) for name in request.names}
-    # Missing requirements are reported before anything is compiled.
+    # Missing requirements are reported before code is compiled.
     check_programs()
     check_rights()
     for name in left_behind():
@@ -153,7 +153,7 @@ def run_all(request: TestbedRequest) -> None:
             echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
             try:
                 outcomes.append(_run(request, name, chosen[name], folder / name, ending))
-            except ParameterError:  # a rate that the machine cannot carry
+            except ParameterError:  # the machine cannot carry the rate
                 if outcomes:
                     _show(request, outcomes)
                 raise
