@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from tests.namespaces import Network
 
 CI = bool(os.environ.get("CI"))
-# A machine that is busy makes commands say what they are at, which is not what tests look for.
+# On a busy machine, commands report progress, which tests do not expect.
 os.environ["ECMPROTO_PROGRESS"] = "0"
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_CAPTURES = REPOSITORY.parent / "shared" / "captures"
 
-# Until all tests are collected: what that makes stays, and looking at it again and again takes a third of it.
+# During collection, garbage collection is rare, because it would take a third of the time.
 THRESHOLDS = gc.get_threshold()
 gc.set_threshold(50_000, 20, 20)
 
-# No deadlines: the machines that run this differ.  In CI the same examples every time.
+# There are no deadlines, because machines differ. In CI, the examples are always the same.
 settings.register_profile(
     "ecmproto",
     deadline=None,

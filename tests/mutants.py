@@ -77,7 +77,7 @@ def mutants_of(room: str, tree: ast.Module) -> Iterator[Mutant]:
 
 def _changes(functions: Sequence[ast.FunctionDef]) -> Iterator[tuple[int, str]]:
     statements = [statement for function in functions for statement in function.body]
-    # functions within others come once
+    # nested functions are visited once
     for node in dict.fromkeys(node for statement in statements for node in ast.walk(statement)):
         if isinstance(node, ast.Compare):
             for number, operator in enumerate(node.ops):
@@ -98,7 +98,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self._folder = shutil.copytree(REPOSITORY, folder / "copy", ignore=_NOT_COPIED)
         path = os.pathsep.join([str(self._folder), str(self._folder / "cli")])
-        # Byte code is told from that of other mutants by its second and its length alone.
+        # Byte code files are compared only by time in seconds and length, so mutants would share them.
         plain = {"NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         self._environment = os.environ | plain | {"PYTHONPATH": path}
         self._limits_s: dict[str, float] = {}

@@ -92,7 +92,7 @@ def network() -> Iterator[Network]:
         made.ip(f"link add name {NEAR} type veth peer name {FAR}")
         with _inside(made.namespace):
             for name in (NEAR, FAR):
-                # without addresses the machine sends nothing of its own
+                # without addresses, the kernel sends no frames
                 made.ip(f"link set {name} addrgenmode none")
                 made.ip(f"link set {name} arp off up")
             _carry(NEAR, FAR)
