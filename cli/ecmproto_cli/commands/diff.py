@@ -259,9 +259,9 @@ class DifferenceText:
         self._moved: list[Difference] = []
 
     def difference(self, difference: Difference) -> str:
-        """Return a difference as text.
+        """Return the pending lines and the difference as text.
 
-        The result is empty if the difference may belong to a group of frames that moved together.
+        A moved frame stays pending, because the next frame may have moved together with this frame.
         """
         if difference.kind == "moved" and self._goes_on(difference):
             self._moved.append(difference)

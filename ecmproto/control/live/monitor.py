@@ -238,10 +238,10 @@ def _paused(statistics: Statistics) -> list[tuple[tuple[bytes | None, int | None
 class Rotation:
     """A writer of batches to ``path``, or to rotating files with names like ``name_00001.pcapng``.
 
-    A new file starts if a frame would make the current file longer than ``octets`` (before compression), or
-    if the frame's time is ``span_ns`` or more after the first frame of the file. A file can always store at
-    least one frame. The last ``keep`` files remain; ``None`` means that all files remain. ``interfaces`` are
-    the interfaces of the batches. Raises OutputError if a file cannot be written.
+    A new file starts if a frame would make the current file longer than ``octets`` before compression. A new
+    file also starts ``span_ns`` after the first frame of the current file. A file can always store at least
+    one frame. The last ``keep`` files remain; ``None`` means that all files remain. ``interfaces`` are the
+    interfaces of the batches. Raises OutputError if a file cannot be written.
     """
 
     def __init__(

@@ -12,9 +12,9 @@ Interfaces are numbered: the inputs have the numbers from 0 on, and the output h
 5. No frame of a priority starts while PAUSE or PFC from the other end of the output stops the priority.
 6. At equal times, the order is departures, resumes, the congestion point's timer, and arrivals.
 7. A line loses no time. After a wait for the processor, the switch processes the missed events in order of
-   time and in steps of a millisecond; the time of a frame is the kernel's timestamp. The congestion point's
-   timer waits until the switch has caught up, because messages could not arrive earlier. After a wait of more
-   than 200 ms, the switch catches up for the last 200 ms only. Late frames are sent together.
+   time, in steps of a millisecond. The time of a frame is the kernel's timestamp. The congestion point's timer
+   waits until the switch has caught up, because messages could not arrive earlier. After a wait of more than
+   200 ms, the switch catches up for the last 200 ms only. Late frames are sent together.
 
 `forward` and `release` use the time that the caller passes. `drive` runs both functions on real interfaces
 with the monotonic clock, and needs Python only for messages and rare events.
@@ -362,9 +362,9 @@ def drive(
 ) -> int:
     """Forward received frames and send leaving frames until ``until_ns``, or until the caller must act.
 
-    Returns a reason of `capture.linux.wires`. The caller processes the frames in ``wires.state`` from
-    ``position`` on, the messages in the outbox, or the frames in ``outgoing``, and calls the function again.
-    With ``looks_at_output``, the caller examines frames received at the output.
+    Returns a reason of `capture.linux.wires`. The caller then processes the frames in ``wires.state`` from
+    ``position`` on, the messages in the outbox, or the frames in ``outgoing``. With ``looks_at_output``, the
+    caller examines frames received at the output.
     """
     state, clock = wires.state, switch.clock
     while True:
@@ -586,9 +586,9 @@ class Addresses(NamedTuple):
     """Table of the interface of each station, learned from frames and aged out, with bounded memory.
 
     The table has a fixed size and consists of groups of four entries. A new address replaces an expired entry
-    of the address's group, or else the least recently used entry, so a flood of forged sources cannot enlarge
-    the table. The group of an address depends on coefficients that are random for each table, so an attacker
-    cannot choose addresses of one group.
+    of the address's group, or else the least recently used entry. A flood of forged sources therefore cannot
+    enlarge the table. The group of an address depends on coefficients that are random for each table, so an
+    attacker cannot choose addresses of one group.
     """
 
     address: NDArray[np.int64]

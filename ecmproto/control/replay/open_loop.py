@@ -185,10 +185,10 @@ def run_port(
 ) -> int:
     """Pass ``arrivals`` from index ``first`` on through the port and the congestion point.
 
-    The function fills ``outcomes``. Messages and samples remain in ``outbox``, with the index of the frame
-    that caused the message in ``cause``. Returns the index of the first unprocessed frame: the kernel returns
-    early when ``outbox`` or a ring is full, and at ``change_ns`` after all events that are due before
-    ``change_ns``.
+    The function fills ``outcomes``. Messages and samples remain in ``outbox``; ``cause`` is the index of the
+    frame that caused the message. Returns the index of the first unprocessed frame. The kernel returns early
+    when ``outbox`` or a ring is full. The kernel also returns at ``change_ns``, after all events that are due
+    earlier.
     """
     # The kernel works on a copy; the compiler can see that the copy has no other reference.
     own = local_copy(port)

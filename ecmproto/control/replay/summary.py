@@ -87,8 +87,8 @@ class StationsSummary:
 
     ``held_out_frames`` are frames for which the station's queue had no space. ``limited_frames`` waited for a
     limiter. ``messages`` are messages that reached a station. ``counters`` are the mechanism's counters,
-    summed over all stations. The stopped time of a station's priority is the time in which PAUSE or PFC stops
-    the priority, from the station's first frame of the priority on.
+    summed over all stations. A priority counts as stopped while PAUSE or PFC stops it, but not before the
+    station's first frame of this priority.
     """
 
     stations: int
