@@ -1,4 +1,4 @@
-"""Common parts of all tests: the Hypothesis profile, locations, and required system programs."""
+"""Common fixtures and hooks for all tests, and the Hypothesis profile."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ THOROUGH = (
     "pcaps/test_manifest.py",
     "release/test_artifacts.py",
 )
-"""Files of tests that take long: `make test-all` runs them, `make test` does not."""
+"""Test files that take long: `make test-all` runs these files, `make test` does not."""
 
 
 def is_thorough(path: Path) -> bool:
-    """Whether a file of tests is among those that take long."""
+    """Return whether a test file takes long."""
     return path.relative_to(Path(__file__).parent).as_posix() in THOROUGH
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import files of tests of which `make` would leave out every test: importing all takes long."""
+    """Skip the import of a test file whose tests are all deselected by markers, because imports take long."""
     if collection_path.suffix != ".py":
         return None
     left_out = "not thorough" if is_thorough(collection_path) else "thorough"
@@ -92,21 +92,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of thorough files; each of these has some."""
+    """Mark the tests in files that take long."""
     for item in items:
         if is_thorough(item.path):
             item.add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was collected, which stays to the end, out of all later looks for garbage."""
+    """Exclude the collected tests from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
 
 def requires(program: str) -> str:
-    """Return the path of a system program; skip the test by its name without it, but in CI fail."""
+    """Return the path of a system program.
+
+    If the program is missing, the test is skipped; under ``CI=true``, the test fails.
+    """
     path = shutil.which(program)
     if path is None:
         why = f"{program} is not installed: nothing to compare with"
@@ -118,7 +121,7 @@ def requires(program: str) -> str:
 
 @pytest.fixture
 def veth() -> Iterator[Network]:
-    """A network namespace of the test's own with a veth pair, in which it runs."""
+    """A network namespace with a veth pair, in which the test runs."""
     from tests.namespaces import network
 
     with network() as made:
@@ -127,17 +130,17 @@ def veth() -> Iterator[Network]:
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
-    """The repository's folder."""
+    """The root folder of the repository."""
     return REPOSITORY
 
 
 @pytest.fixture(scope="session")
 def tshark() -> str:
-    """The path of tshark, as `requires` has it."""
+    """The path of tshark, from `requires`."""
     return requires("tshark")
 
 
 @pytest.fixture(scope="session")
 def needs() -> Callable[[str], str]:
-    """`requires`, for tests that cannot import it."""
+    """The function `requires`, for tests that cannot import the function."""
     return requires

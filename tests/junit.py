@@ -1,4 +1,4 @@
-"""Reports valid for Jenkins' xunit plugin: the elements and attributes that its junit-10.xsd allows."""
+"""A check of JUnit reports against the schema of Jenkins' xunit plugin, junit-10.xsd."""
 
 from __future__ import annotations
 
@@ -26,11 +26,15 @@ _ELEMENTS: dict[str, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {
     "error": _REASON,
     "skipped": _REASON,
 }
-"""The required and permitted attributes of each element, and the elements in it."""
+"""The required attributes, the optional attributes and the child elements of each element."""
 
 
 def valid_junit(text: str) -> ElementTree.Element:
-    """Return the root of a report that the schema allows and whose counts equal its cases."""
+    """Return the root of a report.
+
+    Raises AssertionError if the report breaks the schema, or if a count does not equal the number of test
+    cases.
+    """
     root = ElementTree.fromstring(text)
     assert root.tag == "testsuites"
     for element in root.iter():

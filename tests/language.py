@@ -1,7 +1,7 @@
-"""Breaches of the rules of language (CONTRIBUTING.md): ``python -m tests.language PATH…``.
+"""A check of the language rules in CONTRIBUTING.md: ``python -m tests.language PATH…``.
 
-They are in docstrings, comments, help texts, errors and other output, in pages, in names of functions,
-parameters, classes and their fields, and in names of tests.
+The check covers docstrings, comments, help texts, errors, other output and Markdown pages. It also covers the
+names of functions, parameters, classes, class fields and tests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 _CLAUSE = r"(?:what|how|where|which|whose|who|whom|when|of|those)\b"
 FIRST_LINE = {"clause": re.compile(rf"^(?:(?:return|yield)s?\s+)?{_CLAUSE}", re.IGNORECASE)}
-"""Patterns of a docstring's first line."""
+"""Forbidden patterns at the start of a docstring."""
 ANYWHERE = {
     "program that speaks": re.compile(
         r"\b(?:says?|said|tells?|told|hears?|heard|knows?|asks?|asked|wants?|wanted)\b", re.IGNORECASE
@@ -28,28 +28,28 @@ ANYWHERE = {
     "that of": re.compile(r"\b(?:that|those) of\b", re.IGNORECASE),
     "as many": re.compile(r"\b(?:as|so) many\b(?! as\b)", re.IGNORECASE),
 }
-"""Patterns of a whole docstring; code in double backticks does not count."""
+"""Forbidden patterns anywhere in a text; code in double backticks is ignored."""
 NAME = re.compile(
     r"(?:^|_)(?:told|found|said|wanted|kept|taken|there|least|most|places?|stretch(?:es)?|room|ways|kinds|picks"
     r"|words|beginnings)(?:$|_)"
 )
-"""Words of names for which the field has others: minimum, maximum, offset, span, capacity, paths, types."""
+"""Forbidden words in names; the usual words are minimum, maximum, offset, span, capacity, paths and types."""
 MAX_TEST_WORDS = 8
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CODE = re.compile(r"``.*?``|\{[^}]*\}", re.DOTALL)
 _PAGE_CODE = re.compile(r"^```.*?^```$|^ {4}.*?$|`+[^`]*`+|<!--.*?-->|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
-"""Code, comments and addresses of links in Markdown."""
+"""Code, comments and link targets in Markdown."""
 EXCEPTIONS = {
     "}? tell {": "the line of ARP as tcpdump and Wireshark print it",
     "dcqcn.behind=": "a parameter that users set",
     "Frequently asked questions": "the usual title",
 }
-"""Parts of texts in which a rule does not hold, with the reason."""
+"""Texts that are exempt from the rules, with the reasons."""
 
 
 @dataclass(frozen=True)
 class Breach:
-    """A docstring that breaks a rule."""
+    """A text or a name that breaks a rule."""
 
     path: Path
     line: int
@@ -57,12 +57,14 @@ class Breach:
     text: str
 
     def __str__(self) -> str:
-        """Return the place, the rule and the words."""
+        """Return the location, the rule and the text as a line."""
         return f"{self.path}:{self.line}: {self.rule}: {self.text}"
 
 
 def breaches(paths: list[Path], *, texts: bool = True) -> Iterator[Breach]:
-    """Yield the breaches of modules in docstrings, and with ``texts`` in other texts and comments."""
+    """Yield the breaches in the docstrings of modules, and with ``texts`` also in other texts and
+    comments.
+    """
     for path in paths:
         for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             tree = ast.parse(module.read_text())
@@ -76,7 +78,7 @@ def breaches(paths: list[Path], *, texts: bool = True) -> Iterator[Breach]:
 
 
 def page_breaches(pages: list[Path]) -> Iterator[Breach]:
-    """Yield the breaches in Markdown pages, with the lines at which their paragraphs begin."""
+    """Yield the breaches in Markdown pages, with the first line of each paragraph."""
     for page in pages:
         line = 1
         text = _PAGE_CODE.sub(lambda code: "…" + "\n" * code[0].count("\n"), _excepted(page.read_text()))
@@ -99,7 +101,7 @@ def _anywhere(path: Path, line: int, text: str) -> Iterator[Breach]:
 
 
 def names(paths: list[Path]) -> Iterator[Breach]:
-    """Yield the names that break rule 7, of functions, parameters, classes and fields of classes."""
+    """Yield the names of functions, parameters, classes and class fields that contain forbidden words."""
     for module in sorted(each for path in paths for each in path.rglob("*.py")):
         for line, name in _declared(ast.parse(module.read_text())):
             if NAME.search(_CAPITAL.sub("_", name).lower()):
@@ -119,7 +121,7 @@ def _declared(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def long_tests(path: Path) -> Iterator[Breach]:
-    """Yield the names of tests in more than `MAX_TEST_WORDS` words."""
+    """Yield the names of tests with more than `MAX_TEST_WORDS` words."""
     for module in sorted(path.rglob("*.py")):
         for node in ast.walk(ast.parse(module.read_text())):
             name = getattr(node, "name", "") or ""
@@ -128,21 +130,23 @@ def long_tests(path: Path) -> Iterator[Breach]:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of each string that is a statement of its own: attributes have such too."""
+    """Yield the line and the text of each string that is a statement, including the docstrings of
+    attributes.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(text := getattr(node.value, "value", None), str):
             yield node.lineno, text
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of each string with a space: docstrings, help texts, errors, output."""
+    """Yield the line and the text of each string that contains a space, such as help texts and errors."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(text := node.value, str) and " " in text:
             yield node.lineno, _excepted(text)
 
 
 def _comments(module: Path) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of each comment, without code in backticks."""
+    """Yield the line and the text of each comment, without code in backticks."""
     with module.open("rb") as source:
         for token in tokenize.tokenize(source.readline):
             if token.type == tokenize.COMMENT:

@@ -1,11 +1,14 @@
-"""Mutants: ``python -m tests.mutants [COUNT [SEED [ROOM...]]]`` changes code and prints what no test noticed.
+"""Mutation tests: ``python -m tests.mutants [COUNT [SEED [ROOM...]]]`` prints code changes that no test
+detects.
 
-A mutant has one comparison with its limit on the other side (``<`` for ``<=``, ``==`` for ``!=``), or one
-integer that is greater by 1.  It is made in a copy of the repository, in the body of a function, and the
-room's quick tests run on it, as plain Python.  COUNT mutants are drawn (60), 0 for all, of `ROOMS` or of
-each ROOM: one of them, or a function in it (``FILE::NAME``).
+A mutant has one changed comparison (``<`` and ``<=``, ``==`` and ``!=`` and so on are exchanged), or one
+integer increased by 1. Mutants are made in the bodies of functions, in a copy of the repository. The tests of
+the room run on each mutant as plain Python.
 
-mutmut leaves decorated functions alone, which kernels are; cosmic-ray has one command for all files.
+COUNT is the number of random mutants, 60 by default; 0 selects all mutants. ROOM is a key of `ROOMS`, or a
+function in one of these files, as in ``FILE::NAME``. By default, all rooms are used.
+
+mutmut skips decorated functions, which include kernels. cosmic-ray uses one test command for all files.
 """
 
 from __future__ import annotations
@@ -46,13 +49,13 @@ ROOMS = {
     f"{_RULES}/reactions.py": "tests/check/test_reactions.py",
     f"{_RULES}/roce.py": "tests/check/test_dcqcn.py",
 }
-"""Files, or functions in them, and the arguments of pytest for the tests that hold them."""
+"""Files, or functions in files, with the pytest arguments for their tests."""
 EQUIVALENT = {
     ("0 → 1", "transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0"): "UDP starts no frame",
     ("0 → 1", "rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))"): "nor do BTH and CRC",
     ("1 → 2", "while step > 1:"): "steps are powers of ten",
 }
-"""Changes, with their lines, that no test can notice, and the reasons."""
+"""Changes that no test can detect, with their source lines and the reasons."""
 _OTHER = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
 }  # fmt: skip
@@ -60,7 +63,7 @@ _NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".*_cache", ".hypothesis"
 
 
 class Mutant(NamedTuple):
-    """A change: the number of it in its room, the line, and what is changed into what."""
+    """A code change, with its room, its number in the room and its line."""
 
     room: str
     number: int
@@ -69,7 +72,10 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(room: str, tree: ast.Module) -> Iterator[Mutant]:
-    """Yield the mutants of a file; ``tree`` is the mutant's while the iterator is at it."""
+    """Yield the mutants of a file.
+
+    While a mutant is the current item of the iterator, ``tree`` contains its change.
+    """
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
     chosen = [each for each in functions if room.partition("::")[2] in ("", each.name)]
     return (Mutant(room, number, *change) for number, change in enumerate(_changes(chosen)))
@@ -93,7 +99,7 @@ def _changes(functions: Sequence[ast.FunctionDef]) -> Iterator[tuple[int, str]]:
 
 
 class Copy:
-    """A copy of the repository, whose tests run as plain Python."""
+    """A copy of the repository in which tests run as plain Python."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = shutil.copytree(REPOSITORY, folder / "copy", ignore=_NOT_COPIED)
@@ -104,7 +110,10 @@ class Copy:
         self._limits_s: dict[str, float] = {}
 
     def passes(self, tests: str) -> bool:
-        """Return whether tests pass; those that take five times as long as they did first fail."""
+        """Return whether tests pass.
+
+        Tests that take five times as long as the first run fail.
+        """
         arguments, _, chosen = tests.partition(" -k ")
         marked = ["-m", "not slow and not thorough and not alone", "-k", chosen]
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-pno:cacheprovider", *marked]
@@ -120,11 +129,11 @@ class Copy:
         return ended.returncode == 0
 
     def file(self, room: str) -> Path:
-        """Return the path of a room's file."""
+        """Return the path of the file of a room."""
         return self._folder / room.partition("::")[0]
 
     def survives(self, mutant: Mutant) -> bool:
-        """Return whether the tests of a mutant's room pass all the same."""
+        """Return whether the tests of the room pass with a mutant."""
         file = self.file(mutant.room)
         tests = ROOMS.get(mutant.room) or ROOMS[mutant.room.partition("::")[0]]
         source = file.read_text(encoding="utf-8")
@@ -140,7 +149,7 @@ class Copy:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Draw mutants and print those that survive."""
+    """Run the tests on random mutants, and print the mutants that no test detects."""
     count, seed = [*map(int, arguments[:2]), *(60, 1)[len(arguments) :]]
     rooms = arguments[2:] or list(ROOMS)
     os.nice(10)

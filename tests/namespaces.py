@@ -1,4 +1,4 @@
-"""Network namespaces of a test's own, with a veth pair that nothing else talks on."""
+"""Network namespaces for tests, with a veth pair that carries no other traffic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.conftest import CI, requires
 _ETH_P_ALL = 3
 NEAR, FAR = "near", "far"
 PATIENCE_S = 120.0
-"""For what comes at once on an idle machine; tests wait for conditions, and this ends those that fail."""
+"""Maximum waiting time in seconds for conditions that an idle machine reaches immediately."""
 _GUARDIAN = """
 trap '' INT TERM HUP
 read -r word
@@ -36,7 +36,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Network:
-    """A namespace with a veth pair, `NEAR` and `FAR`."""
+    """A network namespace with the veth pair `NEAR` and `FAR`."""
 
     namespace: str
 
@@ -45,7 +45,7 @@ class Network:
         subprocess.run(["ip", "-n", self.namespace, *arguments.split()], check=True, capture_output=True)
 
     def unplug(self, name: str) -> None:
-        """Set an interface down, and wait until the kernel reports at the other end that there is no link."""
+        """Set an interface down, and wait until the other end has no link."""
         self.ip(f"link set {name} down")
         other = FAR if name == NEAR else NEAR
         until = time.monotonic() + PATIENCE_S
@@ -54,16 +54,16 @@ class Network:
             time.sleep(0.01)
 
     def command(self, *words: str) -> list[str]:
-        """Return the command that runs ``words`` in the namespace."""
+        """Return a command that runs ``words`` in the namespace."""
         return ["ip", "netns", "exec", self.namespace, *words]
 
 
 @contextmanager
 def guarded(*names: str) -> Iterator[None]:
-    """Make namespaces, and remove them at the end, also where this process is killed: with what runs there.
+    """Create namespaces, and remove the namespaces at the end, even if this process is killed.
 
-    What waits for the end is a process of a session of its own, which no signal to this one reaches.  What
-    runs there at an end as it should be may be this process's own helper, and stays.
+    A process in a separate session, which signals to this process do not reach, removes the namespaces. It
+    kills the processes in the namespaces only if this process was killed.
     """
     guardian = subprocess.Popen(
         ["sh", "-c", _GUARDIAN, "guardian", *names],
@@ -80,7 +80,7 @@ def guarded(*names: str) -> Iterator[None]:
 
 @contextmanager
 def network() -> Iterator[Network]:
-    """Make a namespace, let this thread be in it, and remove it at the end."""
+    """Create a namespace, run this thread in the namespace, and remove the namespace at the end."""
     requires("ip")
     if os.geteuid() != 0:
         why = "not root: network namespaces cannot be made"
@@ -101,7 +101,7 @@ def network() -> Iterator[Network]:
 
 
 def _carry(sending: str, receiving: str) -> None:
-    """Wait until a frame gets through: a link that was just set up loses them for a while."""
+    """Send frames until a frame arrives, because a new link loses frames at first."""
     kind, protocol = socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(_ETH_P_ALL)
     with (
         socket.socket(socket.AF_PACKET, kind, 0) as source,

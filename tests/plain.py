@@ -1,4 +1,4 @@
-"""Plain data on its way to another process."""
+"""Transfer of plain data to another process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _OCTETS = "$octets"
 
 
 def sent(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state after its transfer as text."""
+    """Return a state after a conversion to JSON text and back."""
     text = json.dumps(state, allow_nan=False, default=lambda octets: {_OCTETS: octets.hex()})
     there: dict[str, Any] = json.loads(text, object_hook=_with_octets)
     return there

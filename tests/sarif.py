@@ -1,4 +1,4 @@
-"""Reports valid for SARIF 2.1.0, as far as `ecmproto check` uses its schema: properties and their types."""
+"""A check of SARIF 2.1.0 reports against the part of the schema that `ecmproto check` uses."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ _LOG = {
         }
     ],
 }
-"""The properties of each object, optional with ``?``; a list has alike entries, a tuple allowed values."""
+"""The schema: a dict lists properties, with ``?`` after optional names.
+
+A list has the schema of all entries, and a tuple has the allowed values.
+"""
 
 
 def assert_sarif(value: Any, schema: Any = _LOG) -> None:
-    """Check that a log has everything that the schema requires and nothing beyond it."""
+    """Assert that a log has all required properties, no unknown properties, and values of the right types."""
     if isinstance(schema, type):
         assert type(value) is schema, value
     elif isinstance(schema, tuple):

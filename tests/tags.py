@@ -1,4 +1,4 @@
-"""Tags of single frames found and inserted, the slow oracle of `frames.batch.tags` and of devices."""
+"""A slow reference implementation of `frames.batch.tags`: finding and inserting tags in single frames."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 
 def find_tag(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> LocatedTag | None:
-    """Return the newest tag of ``kind`` in a frame, None without one."""
+    """Return the newest tag of ``kind`` in a frame, or None if the frame has no such tag."""
     return next((tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)), None)
 
 
 def with_tag(octets: bytes, tag: Layer, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
-    """Return a frame with ``tag`` in place of all others of its format, and their number.
+    """Return a frame in which ``tag`` replaces all tags of the same format, and the number of replaced tags.
 
-    A frame with truncated tags is returned unchanged.  The tag's own last field does not matter.
+    A frame with truncated tags is returned unchanged. The last field of ``tag``, the next type, is ignored.
     """
     kind = kind_of(tag)
     if tags_in(octets, ethertypes)[1]:

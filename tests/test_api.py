@@ -1,4 +1,4 @@
-"""The Python API as a Scapy, numpy or pandas user expects it."""
+"""The Python API in typical uses with Scapy, numpy and pandas."""
 
 from __future__ import annotations
 

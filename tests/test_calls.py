@@ -1,4 +1,4 @@
-"""A function for each command: results as tables, options as on the command line."""
+"""The functions that correspond to commands return results as tables and accept the commands' options."""
 
 from __future__ import annotations
 

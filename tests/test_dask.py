@@ -1,4 +1,4 @@
-"""Captures as a Dask DataFrame: the frames of all, in the order of time, with divisions that are true."""
+"""Captures as a Dask DataFrame: frames of all captures in time order, with correct divisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS = ("frame.number", "frame.len", "eth.dst", "vlan.id", "frame.protocols", 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Captures of one host one after the other, and one of another host over all of that time."""
+    """Write consecutive captures of one host, and a capture of another host that spans the whole time."""
     folder = tmp_path_factory.mktemp("captures")
     with open_capture(REPOSITORY / "pcaps" / "mixed.pcap") as reader:
         pool = [frame for batch in reader for frame in batch.frames()]

@@ -1,4 +1,4 @@
-"""Errors carry the fault, its location, expected and got in one sentence, also to another process."""
+"""Errors state the fault, its location, and the expected and actual values, also after pickling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Docstrings and names of tests keep the rules of language; breaches in other names may only become fewer."""
+"""Docstrings and test names follow the language rules; the number of breaches in other names must not
+grow.
+"""
 
 from pathlib import Path
 
@@ -8,12 +10,13 @@ from tests.language import breaches, long_tests, names, page_breaches
 
 _ROOT = Path(__file__).parents[1]
 NAMES = 21
-"""The maximum number of breaches, to be lowered with each that goes.
+"""Maximum number of breaches, which must be lowered when a breach is removed.
 
-The others are in use elsewhere: keys of JSON documents (``kinds``, ``kept_by``, ``taken_ns``, ``taken_cnms``,
-``kept_out_frames``, a fleet's ``place``); fields and arguments that the documentation or CHANGELOG gives to
-users of Python (``place``, ``most_octets``, ``Place``, ``Stretches``, ``words``, ``found``, ``taken``,
-``kept``, ``least_octets``), whose fields can have no alias; and a mutator, whose name findings contain.
+The remaining names cannot be changed, because they are in use elsewhere. Some are keys of JSON documents
+(``kinds``, ``kept_by``, ``taken_ns``, ``taken_cnms``, ``kept_out_frames``, a fleet's ``place``). Others are
+fields and arguments that the documentation or the CHANGELOG describes for users of Python (``place``,
+``most_octets``, ``Place``, ``Stretches``, ``words``, ``found``, ``taken``, ``kept``, ``least_octets``);
+fields cannot have aliases. Another is the name of a mutator, which is part of the names of findings.
 """
 
 

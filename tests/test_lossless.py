@@ -1,4 +1,4 @@
-"""Arithmetic of lossless links: headroom by hand, quanta of times and octets, what cannot be."""
+"""Calculations for lossless links: headroom, quanta of times and octets, and invalid values."""
 
 from __future__ import annotations
 

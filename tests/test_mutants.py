@@ -1,4 +1,4 @@
-"""The mutants that `tests.mutants` makes of a text."""
+"""The mutants that `tests.mutants` creates from a text."""
 
 from __future__ import annotations
 

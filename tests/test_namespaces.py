@@ -1,4 +1,4 @@
-"""Namespaces of tests go away with the test, whatever ends it."""
+"""The namespaces of a test are removed, even if the test is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of pyproject.toml about this project's dependencies and modules."""
+"""The statements of pyproject.toml on dependencies and modules are true."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPTIONAL = {
     for group in ("release", "packages")
     for each in PROJECT["dependency-groups"][group]
 } | {"proselint"}
-"""Packages that only `make release` installs, and one that `make lint` runs where it is installed."""
+"""Packages that only `make release` installs, and a package that `make lint` uses only if it is installed."""
 
 
 def bounds(requirement: Requirement) -> set[str]:
@@ -73,7 +73,7 @@ def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Pa
         subprocess.run(["git", *words], cwd=tmp_path, env=environment, check=True, capture_output=True)
 
     def changed(name: str, text: str, *, main: bool = False) -> bool:
-        """Commit a file, on main or on a branch of it, and check."""
+        """Commit a file on main or on a branch, and run the check."""
         (tmp_path / "ecmproto" / name).write_text(text)
         git("add", ".")
         git("commit", "-m", name)

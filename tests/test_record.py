@@ -1,4 +1,4 @@
-"""State records: what class annotations become."""
+"""Records: the types of fields that class annotations produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structs: kernels find their parts by one pointer, and call methods through an interface alone."""
+"""Structs: kernels reach all parts through one pointer, and call methods through interfaces."""
 
 from __future__ import annotations
 
@@ -295,14 +295,14 @@ class Box(Struct):
 
 @interface
 class Enlarges(Protocol):
-    """Something that enlarges a number in its own way."""
+    """An interface for objects that enlarge a number."""
 
     def enlarge(self, number: int) -> int:
-        """Return the number enlarged."""
+        """Return the enlarged number."""
 
 
 class ByAmount(Struct):
-    """It enlarges by an amount."""
+    """Adds an amount."""
 
     amount: int
 
@@ -312,7 +312,7 @@ class ByAmount(Struct):
 
 
 class ByFactor(Struct):
-    """It enlarges by a factor."""
+    """Multiplies by a factor."""
 
     factor: int
 
@@ -322,7 +322,7 @@ class ByFactor(Struct):
 
 
 class Rows(Struct):
-    """Rows of structs, and of interfaces on structs of several classes."""
+    """Arrays of structs, and of interfaces to structs of several classes."""
 
     boxes: Sequence[Box]
     enlargers: Sequence[Enlarges]
@@ -330,7 +330,7 @@ class Rows(Struct):
 
 @compiled
 def enlarged_sum(rows: Rows, which: int) -> int:
-    """Return the sum of the boxes' first values as one of them enlarges it; these become 7."""
+    """Return the sum of the boxes' first values after one enlargement, and set the first values to 7."""
     total = 0
     for number in range(len(rows.boxes)):
         box = rows.boxes[number]
@@ -370,7 +370,10 @@ class Account(Struct):
 
 @compiled
 def enter(account: Account, times: int) -> int:
-    """Add to all of ``account``, by a copy; return what it had itself until that was written back."""
+    """Add to all fields of ``account`` through a copy.
+
+    Returns the sum of two original fields, which are unchanged until the copy is written back.
+    """
     own = local_copy(account)
     for number in range(times):
         own.count.octets += number

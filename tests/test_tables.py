@@ -1,4 +1,4 @@
-"""Tables and prose fit their width."""
+"""Tables and prose fit the requested width."""
 
 import pytest
 

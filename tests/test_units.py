@@ -28,7 +28,9 @@ from ecmproto.units import (
     [(1, 5120), (10, 512), (25, 204.8), (40, 128), (100, 51.2)],
 )
 def test_one_quantum_is_512_bit_times(gigabits: int, tenths_of_ns: float) -> None:
-    """wire-formats 8: 512 ns at 1 Gb/s, 51.2 at 10, 20.48 at 25, 12.8 at 40, 5.12 at 100."""
+    """A quantum lasts 512 ns at 1 Gb/s, 51.2 at 10, 20.48 at 25, 12.8 at 40 and 5.12 at 100 (wire-formats
+    8).
+    """
     assert quanta_to_ns(1000, gigabits * 10**9) == tenths_of_ns * 100
 
 

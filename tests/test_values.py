@@ -1,4 +1,4 @@
-"""Values are frozen dataclasses in every respect."""
+"""Values behave like frozen dataclasses in every respect."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ecmproto import values
 
 
 def _made(decorate: Any, name: str) -> Any:
-    """Return a class with all options of fields, and one that inherits from it."""
+    """Return a class that uses all field options, and a subclass."""
 
     class Value:
-        """A value."""
+        """A value class."""
 
         first: int
         second: str = "two"
@@ -32,7 +32,7 @@ def _made(decorate: Any, name: str) -> Any:
     base = decorate(frozen=True, slots=True)(Value)
 
     class More(base):  # type: ignore[misc, valid-type]
-        """One with another field, by name only."""
+        """A subclass with an additional keyword-only field."""
 
         fourth: float = dataclasses.field(default=0.5, kw_only=True)
 
@@ -53,7 +53,7 @@ GIVEN = [
 
 
 def _told(value: Any) -> Any:
-    """Return the text without the class's own name."""
+    """Return the repr of a value, with ``OURS`` replaced by ``THEIRS``."""
     return repr(value).replace("OURS", "THEIRS")
 
 

@@ -1,4 +1,4 @@
-"""Browsers are closed after the tests that opened them."""
+"""Closes the browsers that the tests of a module opened."""
 
 from __future__ import annotations
 

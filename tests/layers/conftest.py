@@ -9,6 +9,6 @@ from ecmproto.wire.layers import bound
 
 @pytest.fixture
 def bindings() -> Iterator[None]:
-    """The layers are bound under the default EtherType map."""
+    """Bind the layers with the default EtherTypes during the test."""
     with bound():
         yield

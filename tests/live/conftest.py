@@ -1,4 +1,4 @@
-"""Common parts of tests of real interfaces."""
+"""Common fixtures for tests of real interfaces."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.live.testbeds import Laboratory, requires_testbeds
 
 @pytest.fixture(scope="session")
 def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
-    """Return the runs of testbeds that several tests look at: each takes half a minute."""
+    """Return the testbed runs that several tests share, because each run takes half a minute."""
     requires_testbeds()
     return Laboratory(tmp_path_factory.mktemp("laboratory"))
