@@ -528,7 +528,7 @@ def _tagged(
 
 @inlined
 def _flush(point: PointState, wires: Wires) -> bool:
-    """Send the leaving frames; return whether all were sent. Unsent frames remain in the queue."""
+    """Send the leaving frames; return whether all frames were sent. Unsent frames remain in the queue."""
     progress, at, octets = point.progress, point.leaving_at, point.leaving_octets
     count = progress.leaving
     if count == 0:

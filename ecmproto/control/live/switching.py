@@ -12,9 +12,9 @@ Interfaces are numbered: the inputs have the numbers from 0 on, and the output h
 5. No frame of a priority starts while PAUSE or PFC from the other end of the output stops the priority.
 6. At equal times, the order is departures, resumes, the congestion point's timer, and arrivals.
 7. A line loses no time. After a wait for the processor, the switch processes the missed events in order of
-   time, in steps of a millisecond. The time of a frame is the kernel's timestamp. The congestion point's timer
-   waits until the switch has caught up, because messages could not arrive earlier. After a wait of more than
-   200 ms, the switch catches up for the last 200 ms only. Late frames are sent together.
+   time, in steps of a millisecond. The time of a frame is the kernel's timestamp. The congestion point's
+   timer waits until the switch has caught up, because messages could not arrive earlier. After a wait of more
+   than 200 ms, the switch catches up for the last 200 ms only. Late frames are sent together.
 
 `forward` and `release` use the time that the caller passes. `drive` runs both functions on real interfaces
 with the monotonic clock, and needs Python only for messages and rare events.

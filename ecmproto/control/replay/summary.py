@@ -137,7 +137,8 @@ class ReplaySummary:
 
     ``frames`` and ``octets`` (without FCS) are all arrivals. ``passed_by`` are arrivals that occupied no
     queue (MAC Control, link-local, empty) or belonged to no port. ``backwards`` are frames with an earlier
-    time than a previous frame. ``untimed`` are frames without a time. Both arrive at the latest time so far.
+    time than a previous frame. ``untimed`` are frames without a time.
+    Frames of both types arrive at the latest time so far.
     """
 
     mechanism: str

@@ -508,7 +508,7 @@ class RunOutcome:
     """The results of a run after settling, with rates in bit/s at the receivers.
 
     ``lost_share`` is the fraction of frames that UDP senders lost. ``retransmits`` is the number of
-    retransmissions of TCP senders. Both cover the whole run, and are ``None`` without such senders.
+    retransmissions of TCP senders. Both values cover the whole run, and are ``None`` without such senders.
     ``dropped_frames`` are drops at the port after settling. Ping times cover the whole run, and are ``None``
     if no reply was received. ``starved_ns`` is the maximum time in which a device was ready but did not run,
     or 0 if the time is negligible.
