@@ -1,4 +1,4 @@
-"""Writes ``docs/glossary.md`` from the terms that ``ecmproto help`` finds: ``make references``."""
+"""Writes ``docs/glossary.md`` from the glossary of ``ecmproto help``: ``make references``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Standard terms and the corresponding names in ecmproto. `ecmproto help WORD` fin
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     lines = []
     for term in glossary():
         cells = (term.name, ", ".join(term.also), term.here, term.meaning, f"`{term.file}`")

@@ -25,7 +25,7 @@ separately. The licences are from each package's metadata (`make references`). A
 
 
 def dependencies() -> Iterator[tuple[str, str]]:
-    """Yield each direct dependency and its purpose, the ones of everything first."""
+    """Yield the name and the purpose of each direct dependency, required dependencies first."""
     lists: dict[str, list[str]] = {"everything": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
     for group, texts in lists.items():
         for text in texts:
@@ -36,7 +36,7 @@ def dependencies() -> Iterator[tuple[str, str]]:
 
 
 def licence_of(name: str) -> str:
-    """Return the licence in an installed package's metadata."""
+    """Return the licence from the metadata of an installed package."""
     try:
         installed = distribution(name)
     except PackageNotFoundError:
@@ -53,7 +53,7 @@ def licence_of(name: str) -> str:
 
 
 def text() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     rows = (f"| {name} | {group} | {licence_of(name)} |\n" for name, group in dependencies())
     return HEADING + "".join(rows)
 

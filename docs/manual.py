@@ -1,8 +1,8 @@
-"""Writes what a wheel brings for the system: ``python -m docs.manual FOLDER``, which its build does.
+"""Writes the manual pages and completion scripts for a wheel: ``python -m docs.manual FOLDER``.
 
-``share/man`` gets a page for each command from its own declaration, and pages of fields, parameters and rules
-from theirs; beside it are the completion scripts of bash, zsh and fish.  Pages are roff in ASCII, for groff
-and mandoc.
+The build of a wheel runs this program. ``share/man`` receives a page for each command, and pages for fields,
+parameters and rules, made from their declarations. The completion scripts are for bash, zsh and fish. Pages
+are in roff and ASCII, for groff and mandoc.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ TOPICS = ("ecmproto-field-names(7)", "ecmproto-parameters(7)", "ecmproto-rules(7
 
 
 def escaped(text: str) -> str:
-    """Return text as roff that shows it as it is, in any place but the first of a line."""
+    """Return text escaped for roff, except for the start of a line."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     text = text.replace("^", "\\(ha").replace("~", "\\(ti").replace('"', "\\(dq")
     return "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in text)
 
 
 def line(text: str) -> str:
-    """Return text as a line of roff."""
+    """Return text escaped as a line of roff."""
     shown = escaped(text)
     return f"\\&{shown}" if shown.startswith(".") else shown
 
 
 def bold(text: str) -> str:
-    """Return text in bold."""
+    """Return text in bold type."""
     return f"\\fB{escaped(text)}\\fR"
 
 
 def typed(text: str) -> str:
-    """Return typed text: options in bold, placeholders in italics."""
+    """Return text that users type, with options in bold type and placeholders in italic type."""
     words = (
         bold(word[:-1]) + "," if word.startswith("-") and word.endswith(",")
         else bold(word) if word.startswith("-") or not re.search("[A-Z]", word)
@@ -84,7 +84,7 @@ def typed(text: str) -> str:
 
 
 def page(name: str, section: int, sentence: str, *parts: Iterable[str]) -> str:
-    """Return a page: its head, its name and its parts, each lines of roff."""
+    """Return a manual page from its name, its section, a sentence and further parts."""
     heading = f'.TH "{escaped(name.upper())}" "{section}" "{_date()}" "ecmproto {__version__}" "ecmproto"'
     sentence = sentence[:1].lower() + sentence[1:].rstrip(".")
     lines = [heading, ".nh", ".ad l", ".SH NAME", f"{escaped(name)} \\- {escaped(sentence)}"]
@@ -92,7 +92,7 @@ def page(name: str, section: int, sentence: str, *parts: Iterable[str]) -> str:
 
 
 def _date() -> str:
-    """Return the day given to a build; empty without, so that builds are the same."""
+    """Return the date of a build from ``SOURCE_DATE_EPOCH``, or an empty string for reproducible builds."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
     return time.strftime("%Y-%m-%d", time.gmtime(int(seconds))) if seconds else ""
 
@@ -104,7 +104,7 @@ def _section(title: str, *lines: str) -> Iterator[str]:
 
 
 def _listed(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield a list of names, which are roff, and what they are, which is text."""
+    """Yield the lines of a list of names in roff with descriptions as plain text."""
     for name, said in rows:
         yield from (".TP", name, line(said) if said else "\\&")
 
@@ -123,12 +123,12 @@ def _verbatim(lines: Iterable[str]) -> list[str]:
 
 
 def page_name(path: str) -> str:
-    """Return the name of a command's page: ``ecmproto-lab-run`` for ``lab run``."""
+    """Return the name of a command's page, such as ``ecmproto-lab-run`` for ``lab run``."""
     return "-".join(["ecmproto", *path.split()])
 
 
 def command_page(command: DeclaredCommand) -> str:
-    """Return the page of a command, or of the program."""
+    """Return the manual page of a command or of the program."""
     name = page_name(command.path)
     listed = [(bold(f"{name}-{each}") + "(1)", sentence) for each, sentence in command.commands]
     options = [(typed(option.shown), option.help) for option in command.options]
@@ -162,7 +162,7 @@ def _reference(name: str) -> str:
 
 
 def fields_page() -> str:
-    """Return the page of all fields, by format."""
+    """Return the manual page of all fields, grouped by format."""
     lines = [*_paragraphs([
         "The names that display filters (-Y), columns and lists (-e), JSON and ecmproto craft use. "
         "ecmproto fields lists them too; with the name of a format it draws its octets."
@@ -183,7 +183,7 @@ def _fields(names: Iterable[str]) -> Iterator[str]:
 
 
 def parameters_page() -> str:
-    """Return the page of all mechanisms' parameters."""
+    """Return the manual page of the parameters of all mechanisms."""
     lines = [*_paragraphs([
         "Set with --set NAME=VALUE, or --set ROLE.NAME=VALUE where two roles have it: cp is "
         "the congestion point, rp the reaction point, edge the destination."
@@ -209,7 +209,7 @@ def parameters_page() -> str:
 
 
 def rules_page() -> str:
-    """Return the page of all rules of ``ecmproto check``."""
+    """Return the manual page of all rules for ``ecmproto check``."""
     lines = [*_paragraphs([
         "The rules of ecmproto check. ecmproto check --explain ID prints a rule's meaning, its fields and "
         "its clause."
@@ -224,7 +224,7 @@ def rules_page() -> str:
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """Yield everything that is installed below ``share/``, by its place below the prefix."""
+    """Yield the path and the contents of each file; paths begin with ``share/``."""
     for command in declared_commands(cli):
         yield f"share/man/man1/{page_name(command.path)}.1", command_page(command)
     # ecmproto-fields is the command's

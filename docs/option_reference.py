@@ -16,7 +16,9 @@ COMMANDS_SHOWN = 6
 
 
 def declarations() -> dict[str, list[tuple[str, click.Option]]]:
-    """Return the options by their longest name, each with the path of its command."""
+    """Return a mapping from the longest name of each option to the declarations and the paths of their
+    commands.
+    """
     found: dict[str, list[tuple[str, click.Option]]] = {}
     for path, command in _leaves(cli, ""):
         for param in command.params:
@@ -37,7 +39,7 @@ def _leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Comm
 
 
 def value_of(option: click.Option) -> str:
-    """Return the kind of an option's value, as help shows it; empty for a flag."""
+    """Return the placeholder for an option's value, as in the help, or an empty string for a flag."""
     if option.is_flag:
         return ""
     if isinstance(option.type, click.Choice):
@@ -46,7 +48,7 @@ def value_of(option: click.Option) -> str:
 
 
 def text() -> str:
-    """Return the table: options of several commands, each with its value and its commands."""
+    """Return the table of options that several commands share, with values and commands."""
     rows = ["| option | value | commands | meaning |", "|---|---|---|---|"]
     for uses in (each for _, each in sorted(declarations().items())):
         paths = [path or "all" for path, _ in uses]
@@ -62,7 +64,7 @@ def text() -> str:
 
 
 def page(before: str) -> str:
-    """Return the page with its table made anew."""
+    """Return the page with an updated table."""
     head, _, rest = before.partition(BEGIN)
     return f"{head}{BEGIN}\n{text()}\n{END}{rest.partition(END)[2]}"
 

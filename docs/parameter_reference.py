@@ -1,4 +1,4 @@
-"""Writes ``docs/parameters.md``, every mechanism's parameters, from their declarations: ``make docs``."""
+"""Writes ``docs/parameters.md`` from the declarations of all mechanisms' parameters: ``make docs``."""
 
 from __future__ import annotations
 

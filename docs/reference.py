@@ -1,4 +1,4 @@
-"""Writes ``docs/fields.md``, the field reference, from the schemas: ``make docs``."""
+"""Writes the field reference ``docs/fields.md`` from the schemas: ``make docs``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes ``docs/rules/``, a page for each rule of `ecmproto check`, and the list of them: ``make docs``."""
+"""Writes ``docs/rules/`` with a page for each rule of `ecmproto check` and a list of rules: ``make docs``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ rules, and how to write your own rules.
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by the names of their files."""
+    """Return the pages by file name."""
     lines = [HEADING]
     made = {}
     for family in FAMILIES:

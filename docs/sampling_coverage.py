@@ -1,9 +1,9 @@
-"""Coverage of the intervals that samples get: the table of `docs/sampling.md`.
+"""The coverage of confidence intervals from samples, for the table in `docs/sampling.md`.
 
-``python -m docs.sampling_coverage`` simulates runs of the laboratory whose figures are all known, draws
-random samples of their frames, and prints the percentage of intervals of 95 % that contain the figure of all
-frames: in one table for figures with at least `MIN_FRAMES` expected frames in a sample, in another for those
-with fewer.  A figure without a frame in a sample has the interval that the page states.
+``python -m docs.sampling_coverage`` simulates lab runs whose exact figures are known, and draws random
+samples of their frames. It prints the percentage of 95 % intervals that contain the exact figure. One table
+is for figures with at least `MIN_FRAMES` expected frames in a sample, another table for figures with fewer
+frames. If a sample has no frame of a figure, the interval that the page states is used.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ RUNS: Mapping[str, tuple[str, ...]] = {
     "pfc": ("lab", "run", "dcqcn-incast", "--variant", "pfc-only"),
     "qcn": ("lab", "run", "qcn-baseline-2", "--set", "duration=12ms", "--set", "measure.from=6ms"),
 }  # fmt: skip
-"""Commands that write all frames of a run."""
+"""Commands that simulate a run and write all its frames."""
 ONE_IN = (16, 64, 256, 1024, 4096)
 SAMPLES = 1000
-"""Samples of each run, for each N."""
+"""Number of samples per run and sampling rate."""
 MIN_FRAMES = 10
 
 Key = tuple[str, str]
@@ -54,14 +54,14 @@ def simulated(name: str, folder: Path) -> Batch:
 
 
 def statistics_of(batch: Batch, one_in: int = 1) -> Statistics:
-    """Return the statistics of frames."""
+    """Return the statistics of a batch of frames."""
     counts = Accumulator(sampled=(one_in, False))
     counts.add(batch)
     return counts.result()
 
 
 def figures(statistics: Statistics) -> dict[Key, float]:
-    """Return the figures of all frames that samples estimate."""
+    """Return the exact figures that samples estimate."""
     seconds = statistics.span.duration_ns / 1e9
     found = {("frames", ""): statistics.frames / seconds, ("rate", ""): 8 * statistics.octets / seconds}
     for kind in statistics.kinds:
@@ -79,7 +79,7 @@ def figures(statistics: Statistics) -> dict[Key, float]:
 
 
 def frames_of(statistics: Statistics) -> dict[Key, int]:
-    """Return the number of frames of each figure; for a share, of its smaller part."""
+    """Return the number of frames for each figure; for a share, the frames in the smaller part."""
     found = {("frames", ""): statistics.frames, ("rate", ""): statistics.frames}
     for kind in statistics.kinds:
         found[f"{kind.kind.title} frames", ""] = kind.frames
@@ -92,7 +92,7 @@ def frames_of(statistics: Statistics) -> dict[Key, int]:
 
 
 def kind_of(key: Key) -> str:
-    """Return the row of the table that a figure counts in."""
+    """Return the table row to which a figure belongs."""
     figure, subject = key
     if figure == "rate":
         return "rate of a queue pair" if subject else "bit/s of all frames"
@@ -105,7 +105,7 @@ def kind_of(key: Key) -> str:
 
 
 def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[tuple[Key, bool]]:
-    """Yield each figure, and whether its interval contains the truth."""
+    """Yield each figure, and whether its interval contains the exact value."""
     statistics = statistics_of(batch, one_in)
     assert statistics.sample is not None
     stated = {(each.figure, each.subject): (each.low, each.high) for each in statistics.sample.estimates}
@@ -122,7 +122,10 @@ def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[t
 
 
 def counts_of(samples: int) -> dict[tuple[str, int, bool], list[int]]:
-    """Return the numbers of intervals with the truth and of all, by row, N and whether frames are few."""
+    """Return the number of intervals with the exact value and the number of all intervals.
+
+    The keys are the table row, N, and whether the expected number of frames is below `MIN_FRAMES`.
+    """
     counts: dict[tuple[str, int, bool], list[int]] = defaultdict(lambda: [0, 0])
     with tempfile.TemporaryDirectory() as folder:
         for name in RUNS:
@@ -142,7 +145,7 @@ def counts_of(samples: int) -> dict[tuple[str, int, bool], list[int]]:
 
 
 def table(counts: Mapping[tuple[str, int, bool], Sequence[int]], *, few: bool) -> Iterator[str]:
-    """Yield the lines of a table."""
+    """Yield the lines of a table in Markdown."""
     yield f"| | {' | '.join(f'1:{one_in}' for one_in in ONE_IN)} |"
     yield f"|---|{'---|' * len(ONE_IN)}"
     for row in dict.fromkeys(row for row, _, is_few in counts if is_few == few):

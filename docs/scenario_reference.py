@@ -1,4 +1,4 @@
-"""Writes ``docs/scenarios.md``, all keys of a scenario, from its declarations: ``make docs``."""
+"""Writes ``docs/scenarios.md`` from the declarations of all scenario keys: ``make docs``."""
 
 from __future__ import annotations
 

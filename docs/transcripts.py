@@ -34,12 +34,12 @@ _PROMPT = "$ "
 
 
 class CommandError(Exception):
-    """A command of the documentation fails."""
+    """An error of a command in the documentation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block: ``start`` to ``end`` is its text in its document."""
+    """A fenced block; its text is from offset ``start`` to ``end`` of the document."""
 
     language: str
     text: str
@@ -48,7 +48,7 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The commands that it has."""
+        """The commands in the block."""
         lines = self.text.splitlines()
         if self.language == "console":
             return [line.removeprefix(_PROMPT) for line in lines if line.startswith(_PROMPT)]
@@ -64,7 +64,7 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 
 def is_run(block: Block) -> bool:
-    """Return whether a block has something to run."""
+    """Return whether a block contains Python code or commands."""
     return block.language == "python" or bool(block.commands)
 
 
@@ -75,13 +75,14 @@ def _documents() -> Iterator[str]:
 
 
 DOCUMENTS = tuple(_documents())
-"""The pages that have something to run."""
+"""The pages that contain code or commands."""
 
 
 class Folder:
-    """A place to run commands; ``path`` is an empty folder.
+    """An environment for commands in the empty folder ``path``.
 
-    ``python`` are the words that call the Python with ecmproto, ``environment`` is added to its environment.
+    ``python`` is the command line of a Python that has ecmproto. ``environment`` is the base for the
+    environment variables of commands.
     """
 
     def __init__(
@@ -110,9 +111,10 @@ class Folder:
         self._module = ""
 
     def run(self, block: Block) -> str:
-        """Run ``block`` and return its text as it should be; CommandError if it fails.
+        """Run ``block``, and return its text with updated output.
 
-        Commands of a ``console`` block may fail: their output shows it.
+        Raises CommandError if the block fails. Commands in a ``console`` block may fail, because the block
+        shows their output.
         """
         if block.language == "console":
             return "".join(f"{_PROMPT}{command}\n{self._printed(command)}" for command in block.commands)
@@ -156,7 +158,7 @@ class Folder:
             (self._path / named[1]).write_text(text, encoding="utf-8")
 
     def _entry_points(self, text: str) -> None:
-        """Install the module as far as Python requires: with its metadata in the folder."""
+        """Write the metadata that Python needs to find the entry points of the module."""
         installed = self._path / f"{self._module}-1.0.dist-info"
         installed.mkdir()
         metadata = f"Metadata-Version: 2.1\nName: {self._module}\nVersion: 1.0\n"
@@ -171,7 +173,7 @@ class Folder:
 
 
 def brought_up_to_date(text: str) -> str:
-    """Return a document with what its commands print today."""
+    """Return a document with the current output of its commands."""
     parts, done = [], 0
     with tempfile.TemporaryDirectory() as path:
         folder = Folder(Path(path))

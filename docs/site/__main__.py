@@ -1,6 +1,6 @@
-"""Builds the documentation site, without a network: ``python -m docs.site [FOLDER]``, or ``build/site``.
+"""Builds the documentation site without a network: ``python -m docs.site [FOLDER]``.
 
-Warnings are errors, links within the site that lead nowhere among them.
+The default folder is ``build/site``. Warnings and broken links within the site are errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from docs.site.pages import DOCS, REPOSITORY, write_sources
 
 
 def build(folder: Path) -> int:
-    """Write the site to ``folder``; return Sphinx's exit code."""
+    """Write the site to ``folder``, and return the exit code of Sphinx."""
     print("the site: its pages are written, then built, in about a minute", flush=True)
     parts = {name: folder / name for name in ("pages", "html")}
     for part in parts.values():

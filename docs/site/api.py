@@ -1,4 +1,4 @@
-"""The reference of the Python API: a page for each public package, of the names in its ``__all__``."""
+"""The reference of the Python API, with a page for each public package or module."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PACKAGES = {
     "ecmproto.wire.layers": "Scapy layers",
     "ecmproto.tools.fuzz.strategies": "Hypothesis strategies",
 }
-"""Packages whose public names are in their ``__all__``."""
+"""Packages whose public names are listed in ``__all__``."""
 
 MODULES = {
     "ecmproto.errors": ("Errors", ()),
@@ -67,11 +67,11 @@ MODULES = {
     "ecmproto.wire.formats.base": ("Declaring a format", ("Layer", "layer", "register", "Crafting", "Limit")),
     "ecmproto.units": ("Units", ()),
 }
-"""Modules that the documentation names, and which of their names; none: all that are public."""
+"""Modules in the reference with their documented names; an empty tuple selects all public names."""
 
 
 def public_names(module: str) -> list[str]:
-    """Return the names of a package or module that the reference has."""
+    """Return the documented names of a package or module."""
     found = importlib.import_module(module)
     if module in PACKAGES:
         return sorted(found.__all__, key=str.lower)
@@ -87,7 +87,7 @@ def _own(module: ModuleType) -> Iterator[str]:
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by the names of their files, ``index.md`` first."""
+    """Return the pages by file name, ``index.md`` first."""
     titles = PACKAGES | {module: title for module, (title, _) in MODULES.items()}
     made = {f"{module}.md": _page(module, title) for module, title in titles.items()}
     rows = [f"| [{title}]({module}.md) | `{module}` |" for module, title in titles.items()]
@@ -149,7 +149,7 @@ def _page(module: str, title: str) -> str:
 
 @functools.cache
 def _homes() -> dict[int, str]:
-    """Return the first module that has each public object, by the object's identity."""
+    """Return a mapping from the ids of public objects to the first module that contains each object."""
     homes: dict[int, str] = {}
     for module in (*PACKAGES, *MODULES):
         found = importlib.import_module(module)

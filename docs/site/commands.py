@@ -1,4 +1,4 @@
-"""The command reference: a page for each command, with every option, from what the command declares."""
+"""The command reference, with a page for each command and its options, made from declarations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPECIAL = re.compile(r"([\\`*_<>\[\]|{}$#~])")
 
 
 def pages() -> dict[str, str]:
-    """Return the pages by the names of their files, ``index.md`` first."""
+    """Return the pages by file name, ``index.md`` first."""
     declared = (command for command in declared_commands(cli) if command.path)
     made = {
         f"{name}.md": "".join(text for command in group for text in _section(command))
@@ -30,7 +30,7 @@ def pages() -> dict[str, str]:
 
 
 def options_of(command: DeclaredCommand) -> list[DeclaredOption]:
-    """Return the options that are a command's own: all but ``--help``."""
+    """Return all options of a command except ``--help``."""
     return [option for option in command.options if "--help" not in option.names]
 
 

@@ -1,4 +1,4 @@
-"""Settings of Sphinx for the site; `docs.site` makes the pages that it builds from."""
+"""Sphinx settings for the site, whose source pages `docs.site` writes."""
 
 from __future__ import annotations
 

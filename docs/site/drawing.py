@@ -1,4 +1,4 @@
-"""State diagrams and charts as SVG, in the colours of their page."""
+"""State diagrams and charts as SVG, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from docs.site.machines import Transition
 from docs.site.subjects import Chart
 
 WIDTH = 360
-"""Width of all drawings, in CSS pixels: a telephone shows it without shrinking."""
+"""Width of all drawings in CSS pixels, which fits the screen of a telephone."""
 _BOX_WIDTH = 168
 _LEFT = (WIDTH - _BOX_WIDTH) / 2
 _RIGHT = _LEFT + _BOX_WIDTH
 _GAP = 52
 _PORT = 17
-"""The distance between the ends of two arrows at one side of a box."""
+"""Distance between the ends of two arrows at the same side of a box."""
 _LEAST_BULGE, _BULGE = 34, 26
 
 
 def state_diagram(states: Sequence[str], transitions: Sequence[Transition], title: str) -> str:
-    """Return a drawing of states one below the other, with numbered arrows between them.
+    """Return a drawing of a column of states with numbered arrows between the states.
 
-    Downwards they go on the right, upwards on the left; an event that a state stays through is a loop.
-    Arrow n is ``transitions[n - 1]``.
+    Arrows that go down are on the right, and arrows that go up are on the left. An event that does not change
+    the state is a loop. Arrow n is ``transitions[n - 1]``.
     """
     place = {name: index for index, name in enumerate(states)}
     ends: dict[tuple[int, str], list[tuple[int, float, int]]] = {}
@@ -76,7 +76,7 @@ def _badge(x: float, y: float, number: int) -> str:
 
 
 def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the distance of each arrow: beyond the arrows between boxes that lie within its own."""
+    """Return the lane of each arrow; lanes further out are for arrows that enclose other arrows."""
     lanes = [0] * len(spans)
     for side in (True, False):
         own = [index for index, (before, after) in enumerate(spans) if (after >= before) is side]
@@ -99,7 +99,7 @@ _PLOT_LEFT, _PLOT_TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 46, 12, 302, 168
 
 
 def chart(drawn: Chart) -> str:
-    """Return a drawing of a chart; its curves differ in colour and dashes."""
+    """Return a drawing of a chart, whose curves differ in colour and dashes."""
     points = [point for curve in drawn.curves for point in curve.points]
     xs, ys = _scale([x for x, _ in points]), _scale([y for _, y in points])
 
@@ -141,7 +141,7 @@ def chart(drawn: Chart) -> str:
 
 
 def _scale(values: Sequence[float]) -> list[float]:
-    """Return four to eight round numbers from below the least value to above the greatest."""
+    """Return four to eight round numbers that enclose the minimum and the maximum value."""
     low, high = min(values), max(values)
     if high == low:
         high = low + 1
@@ -164,7 +164,7 @@ def _svg(height: float, title: str, parts: Sequence[str]) -> str:
 
 
 def legend(transitions: Sequence[Transition]) -> str:
-    """Return the numbered arrows of a diagram as a list: from where, to where, and by what."""
+    """Return a list of the numbered arrows in a diagram, with states and causes."""
     items = []
     for each in transitions:
         way = f"stays in <b>{escape(each.before)}</b>"
@@ -179,7 +179,7 @@ def legend(transitions: Sequence[Transition]) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as HTML."""
+    """Return a table in HTML."""
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<table class="docutils"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

@@ -1,10 +1,9 @@
-"""The states that control machines go through, found by driving them: a diagram shows the behaviour of the
-code.
+"""Finds the states and transitions of control machines by running the machines.
 
-One station with one flow sends through one port, whose line is slow and fast by turns.  The machines of a
-mechanism are the project's own, as plain Python; whenever one of them is called, or time passes, the state
-that its records are in is compared with the one before.  A difference is a transition, named by its cause
-and by the counters that the machine increased.
+The state diagrams therefore show the behaviour of the code. A station with one flow sends through a port,
+whose line is alternately slow and fast. The machines of a mechanism run as plain Python. After each call of a
+machine, and after time has passed, the state of its records is compared with the previous state. A difference
+is a transition, which is named by its cause and by the counters that increased.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ LINK_BPS = 10**10
 FRAME_OCTETS = 9_000
 BUFFER_OCTETS = 1_500_000
 LINES_BPS = (5 * 10**8, 2 * 10**9, 8 * 10**9, 4 * 10**10, 4 * 10**10)
-"""The line's rates, by turns."""
+"""Line rates in bit/s, which alternate."""
 STEPS_A_TURN = 40
 PAUSE_NS = 50_000_000
 PRIORITY = 3
@@ -48,7 +47,7 @@ STEPS = 1_000
 SEEDS = (4, 5, 6)
 TIME_PASSES = "time passes"
 EVERY_CALL = frozenset({"messages", "made_ect", "delivered_frames"})
-"""Counters that only count calls of a machine."""
+"""Counters that only count calls of a machine, and are ignored."""
 
 
 def machine_with(name: str, assignments: Iterable[str] = ()) -> Machine:
@@ -58,7 +57,7 @@ def machine_with(name: str, assignments: Iterable[str] = ()) -> Machine:
 
 
 def place_of(rate_bps: int = LINK_BPS) -> PortContext:
-    """Return a port with one station that has one flow."""
+    """Return a port with one station, which has one flow."""
     return PortContext(
         rate_bps=rate_bps,
         link_rate_bps=LINK_BPS,
@@ -70,28 +69,30 @@ def place_of(rate_bps: int = LINK_BPS) -> PortContext:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A machine whose states are drawn: the names of its states from the first on, and their conditions."""
+    """A machine whose states are drawn, with the names of its states; the first state is the initial
+    state.
+    """
 
     mechanism: str
     part: str
-    """``point``, ``senders``, ``receivers`` or ``gates``: what counts."""
+    """The observed part of the loop: ``point``, ``senders``, ``receivers`` or ``gates``."""
     title: str
     states: tuple[str, ...]
     state: Callable[[Loop, str, frozenset[str]], str]
-    """Returns the state of a loop, of the one before and the counters that changed since."""
+    """Function that returns the state from the loop, the previous state and the changed counters."""
     assignments: tuple[str, ...] = ()
     losses: float = 0.0
-    """The share of messages that are lost on their way."""
+    """Fraction of messages that are lost."""
 
 
 @dataclass(slots=True)
 class Transition:
-    """A change from one state to another, or an event that a state stays through, by its causes."""
+    """A change of state, or an event that does not change the state, with its causes."""
 
     before: str
     after: str
     causes: dict[str, set[str]] = field(default_factory=dict)
-    """The counters that changed with it, by what was done."""
+    """The counters that changed, by cause."""
 
 
 @dataclass(slots=True)
@@ -104,7 +105,7 @@ class _Queued:
 
 
 class _Observer:
-    """The transitions of one subject in a loop so far."""
+    """Records the transitions of a subject in a loop."""
 
     def __init__(self, subject: Subject, loop: Loop) -> None:
         self.transitions: dict[tuple[str, str], Transition] = {}
@@ -119,7 +120,7 @@ class _Observer:
         return self._loop.machine.counters(getattr(self._loop, self._subject.part))
 
     def observe(self, part: str, cause: str) -> None:
-        """Look at the subject after its loop has called ``part``, or after time has passed."""
+        """Record a transition after the loop has called ``part``, or after time has passed."""
         counted = self._counted
         if part == self._subject.part:
             counted = self._counters()
@@ -136,7 +137,7 @@ class _Observer:
 
 
 class Loop:
-    """A station, a port and a destination, driven at random; all subjects are of one set of parameters."""
+    """A station, a port and a destination with random traffic; all subjects have the same parameters."""
 
     def __init__(self, subjects: Sequence[Subject], seed: int) -> None:
         first = subjects[0]
@@ -157,7 +158,7 @@ class Loop:
         self._observers = [_Observer(subject, self) for subject in subjects]
 
     def run(self, steps: int) -> list[list[Transition]]:
-        """Drive the loop for ``steps`` steps and return the transitions of each subject."""
+        """Run ``steps`` steps of the loop, and return the transitions of each subject."""
         for _ in range(steps):
             if self._random.random() < 1 / STEPS_A_TURN:
                 self._line_bps = int(self._random.choice(LINES_BPS))
@@ -183,7 +184,7 @@ class Loop:
         return int(min(*timers, self._served_ns))
 
     def _advance(self, until_ns: int) -> None:
-        """Let everything happen that is due by ``until_ns``."""
+        """Process all events that are due by ``until_ns``."""
         while self._next_ns() <= until_ns:
             due_ns = self._next_ns()
             self._at(due_ns)
@@ -209,7 +210,7 @@ class Loop:
         self._observe("", TIME_PASSES)
 
     def _send(self) -> None:
-        """Have the station send a frame as soon as it may, and all happen that comes before."""
+        """Send a frame from the station at the earliest permitted time, after all earlier events."""
         limiter = self.senders.route(0, 0, PRIORITY, self.now_ns)
         if limiter != NO_LIMITER:
             self.senders.on_enqueue(0, limiter)
@@ -267,7 +268,7 @@ class Loop:
         self._deliver()
 
     def _deliver(self) -> None:
-        """Take the messages that were posted to the station, but for those that are lost."""
+        """Deliver the pending messages to the station, except for lost messages."""
         for message in self._posted():
             if message.kind == SILENT or not message.sent or self._random.random() < self._losses:
                 continue
@@ -294,7 +295,7 @@ class Loop:
 def transitions_of(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, list[Transition]]]:
     """Yield each subject with its transitions, in the order of its states.
 
-    Subjects with the same parameters are observed in one loop; results of several loops are joined.
+    Subjects with the same parameters are observed in the same loop. The results of several loops are merged.
     """
     for _, alike in groupby(subjects, key=lambda each: (each.mechanism, each.assignments, each.losses)):
         together = list(alike)

@@ -1,8 +1,8 @@
-"""Notebooks run and written as pages with what came out: ``python -m docs.site.notebooks A.ipynb FOLDER``.
+"""Runs a notebook and writes it as a page with outputs: ``python -m docs.site.notebooks A.ipynb FOLDER``.
 
-Stored notebooks have no outputs: a page's come from the run that made it.  Cells are plain Python, run
-in one namespace; the value of a last line is shown as HTML where it has that, figures as pictures.  The first
-cell that raises ends the run, and the build with it.
+Stored notebooks have no outputs, so all outputs on a page are from this run. Cells are plain Python, and
+share a namespace. The value of a cell's last line is shown as HTML if possible, and figures are shown as
+pictures. The first cell that raises an error ends the build.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DOTS_PER_INCH = 110
 
 
 class Notebook:
-    """A notebook that is run once, in a folder as if it were the repository's."""
+    """A notebook that is run once, in a folder that looks like the repository."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class Notebook:
         self._namespace: dict[str, Any] = {"__name__": "__main__"}
 
     def page(self, pictures: Path) -> str:
-        """Run the cells and return the page; pictures are written to a folder beside it."""
+        """Run the cells and return the page; the pictures are written to the folder ``pictures``."""
         parts = []
         for number, cell in enumerate(self.cells):
             text = "".join(cell["source"])
@@ -87,7 +87,7 @@ def _fence(language: str, text: str) -> str:
 
 
 def write_page(path: Path, folder: Path) -> None:
-    """Run a notebook and write its page, its pictures and the notebook itself to ``folder``."""
+    """Run a notebook, and write its page, its pictures and the notebook to ``folder``."""
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary) / "docs" / "notebooks"
         place.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The pages of the site: the ones in ``docs/``, and others made of declarations, machines and notebooks."""
+"""The pages of the site, from ``docs/``, declarations, machines and notebooks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DOCS = REPOSITORY / "docs"
 
 PROJECT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-"""Pages of the site that are beside ``docs/`` in the repository."""
+"""Pages of the site that are in the root folder of the repository."""
 NOT_PAGES = ("site", "notebooks")
-"""Folders of ``docs/`` that are made into something else."""
+"""Folders in ``docs/`` that are not copied as pages."""
 LISTED = "papers"
-"""The folder whose README has its other pages below it."""
+"""Folder whose README lists its other pages."""
 ORPHANS = "rules"
-"""The folder whose pages only its README leads to: their number would drown all others beside each page."""
+"""Folder whose pages are linked only from its README, because the navigation would be too long."""
 
 _LINK = re.compile(r"(!?)\[([^\]]*(?:\[[^\]]*\][^\]]*)?)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _DRAWINGS = re.compile(r"^<!-- drawings: (\w+) -->$", re.MULTILINE)
@@ -30,7 +30,7 @@ _FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1`*$", re.MULTILINE | re.DOTALL)
 
 
 def write_sources(folder: Path) -> None:
-    """Write all that Sphinx builds the site from."""
+    """Write all source files from which Sphinx builds the site."""
     notebooks = _start_notebooks(folder / "notebooks")
     from docs.site import api, commands
 
@@ -56,7 +56,7 @@ def write_sources(folder: Path) -> None:
 
 
 def _start_notebooks(folder: Path) -> list[subprocess.Popen[bytes]]:
-    """Start running the notebooks, as compiled code: they take longer than all else here."""
+    """Start a process for each notebook, with compiled kernels, and return the processes."""
     folder.mkdir(parents=True)
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
     return [
@@ -74,7 +74,7 @@ def _put(target: Path, path: Path, name: str) -> None:
 
 
 def site_text(text: str, name: str) -> str:
-    """Return a page of the repository as one of the site: links to files that are not there become names."""
+    """Return a page of the repository for the site; links to files outside the site become plain names."""
 
     def linked(match: re.Match[str]) -> str:
         picture, label, target, anchor = match[1], match[2], match[3], match[4] or ""
@@ -101,7 +101,7 @@ def site_text(text: str, name: str) -> str:
 
 
 def page_of(name: str) -> str | None:
-    """Return the address of a repository's file in the site; None if it is not there."""
+    """Return the path of a repository file in the site, or None if the file is not in the site."""
     if name in PROJECT_PAGES:
         return PROJECT_PAGES[name]
     if name.startswith("docs/") and (REPOSITORY / name).is_file() and name.split("/")[1] not in NOT_PAGES:
@@ -112,7 +112,7 @@ def page_of(name: str) -> str | None:
 
 
 def drawings(mechanism: str) -> str:
-    """Return the state diagrams and charts of a mechanism, as parts of a page."""
+    """Return the state diagrams and charts of a mechanism as parts of a page."""
     from docs.site.drawing import chart, legend, state_diagram, table
     from docs.site.machines import transitions_of
     from docs.site.subjects import SUBJECTS, charts_of

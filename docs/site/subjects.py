@@ -1,4 +1,4 @@
-"""Drawings of each mechanism: the states of its machines, and its port's response to a queue."""
+"""Drawings for each mechanism: the states of its machines, and the response of its port to a queue."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _flow_control(name: str) -> tuple[Subject, ...]:
 
 _RP = "Reaction point"
 _QUICK = ("cp.qsc=80kB", "cp.sf=40kB", "cp.sr=10kB", "rp.td=200us", "rp.rd=100Mb/s")
-"""Parameters with which a limiter goes through all of its states in milliseconds."""
+"""Parameters with which a rate limiter goes through all its states in milliseconds."""
 _PAPER = ("rp.variant=paper", "rp.byte_counter=60kB", "rp.f=2", "rp.timer=200us", "rp.alpha_interval=1ms")
 _NIC = ("rp.variant=nic", "rp.decrease_interval=50us", "rp.alpha_interval=1ms", "rp.f=3")
 
@@ -143,12 +143,12 @@ SUBJECTS: dict[str, tuple[Subject, ...]] = {
     "pfc": _flow_control("pfc"),
     "none": (),
 }
-"""By mechanism; those without states have no machine that remembers anything of a flow."""
+"""The machines with states by mechanism; a mechanism without machines keeps no state for a flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line of a chart: points that are joined."""
+    """A curve of a chart, whose points are connected."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -156,7 +156,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Curves over one axis, and rows of text below them."""
+    """Curves with common axes, and a table below the curves."""
 
     title: str
     x: str
@@ -167,7 +167,7 @@ class Chart:
 
 
 def charts_of(mechanism: str) -> tuple[Chart, ...]:
-    """Return the drawings of the congestion point of a mechanism, and of a source that it notifies."""
+    """Return the charts of a mechanism's congestion point and of a source that receives its messages."""
     return tuple(make() for make in CHARTS.get(mechanism, ()))
 
 
@@ -176,7 +176,7 @@ _LONGEST_OCTETS = 200_000
 
 
 def _sampled(point: Any, qlen_octets: int, *, tagged: bool, tag: int) -> Message:
-    """Return a congestion point's response to a queue that has had this length for a while."""
+    """Return the message of a congestion point whose queue has had a constant length for a while."""
     outbox = new_outbox(8)
     seen = 0
     for _ in range(2_000):
@@ -192,7 +192,7 @@ def _sampled(point: Any, qlen_octets: int, *, tagged: bool, tag: int) -> Message
 
 
 def _answers(mechanism: str, label: str, assignments: tuple[str, ...] = ()) -> Chart:
-    """Return the feedback about queues of constant length, and which kind of message brings it."""
+    """Return a chart of the feedback at constant queue lengths, with the type of message for each length."""
     machine = machine_with(mechanism, assignments)
     point: Any = machine.congestion_point(place_of(), _generator())
     meters: Any = point.states if hasattr(point, "states") else point.meters
@@ -232,7 +232,7 @@ def _generator() -> Any:
 
 
 class _Drawn:
-    """A generator that always gives the same number."""
+    """A random number generator that always returns the same number."""
 
     def __init__(self, number: float) -> None:
         self._number = number
@@ -245,7 +245,7 @@ def _marking() -> Chart:
     point: Any = machine_with("dcqcn").congestion_point(place_of(), _generator())
 
     def probability(qlen_octets: int) -> float:
-        """Return below which number a draw marks."""
+        """Return the marking probability at a queue length."""
         low, high = 0.0, 1.0
         for _ in range(20):
             middle = (low + high) / 2
@@ -294,7 +294,7 @@ _LONG_FRAME_OCTETS = 9_000
 def _recovery(
     mechanism: str, variants: Sequence[tuple[str, tuple[str, ...]]], kind: int, fields: dict[str, int]
 ) -> Chart:
-    """Return the rate of a source after one message and no other."""
+    """Return a chart of the rate of a source after a single message."""
     curves = []
     for label, assignments in variants:
         machine = machine_with(mechanism, assignments)
@@ -323,7 +323,7 @@ def _recovery(
 
 
 def _thinned(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Return the points at which the value changes, as steps."""
+    """Return the points at which the value changes, so that the curve has steps."""
     kept = [points[0]]
     for before, point in pairwise(points):
         if point[1] != before[1]:
@@ -358,4 +358,4 @@ CHARTS: dict[str, tuple[Callable[[], Chart], ...]] = {
     "ecn": (_marking,),
     "csig": (_signals,),
 }
-"""Curves of each mechanism, by calling its own functions."""
+"""Functions that create the charts of each mechanism."""

@@ -1,7 +1,6 @@
-"""Tables of sentences for narrow screens: each cell names its heading.
+"""Adds column headings to the cells of tables that contain sentences, for narrow screens.
 
-`static/site.css` then shows a row below the other as a list of its cells; tables of short words
-and numbers stay tables, and scroll.
+`static/site.css` shows the rows of such a table as lists on a narrow screen. Other tables can be scrolled.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _ROW = re.compile(r"<tr\b[^>]*>.*?</tr>", re.DOTALL)
 _CELL = re.compile(r"<td>(.*?)</td>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _SENTENCE_CHARACTERS = 30
-"""Length from which on a cell makes a table one of sentences."""
+"""Minimum length in characters of a cell that counts as a sentence."""
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Register the step for each page with Sphinx."""
+    """Register the step with Sphinx."""
     app.connect("html-page-context", _on_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -31,7 +30,7 @@ def _on_page(app: Any, page: str, template: str, context: dict[str, Any], doctre
 
 
 def labelled(body: str) -> str:
-    """Return a page's HTML with the heading of each cell in ``data-head``, in tables of sentences."""
+    """Return the HTML of a page, with the heading of each cell in ``data-head`` for tables with sentences."""
     return _TABLE.sub(_table, body)
 
 

@@ -1,4 +1,6 @@
-"""Writes Kaitai specifications, P4 headers and a dissector in C, from the declarations of formats."""
+"""Writes Kaitai specifications, P4 headers and a Wireshark dissector in C from the declarations of
+formats.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,18 @@ from ecmproto.wire.formats.schema import Field
 
 FOLDER = Path(__file__).parent
 NAMES = ("cnm", "cntag", "pause", "pfc", "bth", "cnp", "csig")
-"""The formats with a specification and a header."""
+"""Formats for which specifications and headers are written."""
 DISSECTED = ("cntag", "cnm", "csig")
-"""The formats that Wireshark does not dissect."""
+"""Formats that Wireshark does not dissect itself."""
 
 
 def formats() -> list[type[Layer]]:
-    """Return the declarations of these formats."""
+    """Return the declarations of the formats in `NAMES`."""
     return [cls for cls in FORMATS if cls.prefix in NAMES]
 
 
 def ksy(cls: type[Layer]) -> str:
-    """Return a format's specification for the Kaitai compiler."""
+    """Return the Kaitai specification of a format."""
     lines = [
         "meta:", f"  id: {cls.prefix}", f"  title: {_quoted(cls.title)}", "  license: GPL-2.0-or-later",
         "  endian: be", "  bit-endian: be", f"doc: {_quoted(cls.source)}", "seq:",
@@ -52,7 +54,7 @@ def _kaitai_size(field: Field) -> list[str]:
 
 
 def p4(cls: type[Layer]) -> str:
-    """Return a format's fixed fields as a header of P4-16."""
+    """Return the fixed fields of a format as a P4-16 header."""
     lines = [f"// {cls.title}; {cls.source}", f"header {cls.prefix}_t {{"]
     for field in cls.layout:
         if field.bits is None:
@@ -64,7 +66,7 @@ def p4(cls: type[Layer]) -> str:
 
 
 def dissector() -> str:
-    """Return a plugin for Wireshark in C; its fields have the names of our filters."""
+    """Return the source of a Wireshark plugin in C, which uses the field names of ecmproto's filters."""
     formats_here = [cls for cls in FORMATS if cls.prefix in DISSECTED]
     handles = [
         f'    dissector_add_uint("ethertype", {ethertype:#06x}, find_dissector("{cls.prefix}"));'

@@ -1,7 +1,8 @@
-"""Conda and Debian packages of the last commit: the recipe rendered, the Debian package built, both checked.
+"""Builds Conda and Debian packages of the last commit: ``python -m docs.upstream.packages FOLDER``.
 
-``python -m docs.upstream.packages FOLDER`` writes them there.  What a missing program would check is reported
-as not done.  Dependencies are declared in the files; this machine needs none of them but for the build.
+The Conda recipe is rendered, and the Debian package is built. Both are checked. If a program is missing, its
+check is reported as not done. The dependencies are declared in the files, and this machine needs only the
+dependencies of the build.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from ecmproto._version import __version__
 
 _PYTHON_MIN = "3.11"
 _UPLOADER = "no-human-maintainers,initial-upload-closes-no-bugs"
-"""The tags of what an uploader adds: a name, and the number of the bug that announces the package."""
+"""Lintian tags for parts that the uploader adds: a name, and the number of the bug that announces the
+package.
+"""
 
 
 def main(folder: Path) -> int:
-    """Make and check the packages; return 0, or 1 if one is wrong."""
+    """Build and check the packages, and return 0, or 1 if a package has a fault."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder)], FOLDER.parents[1])
@@ -40,7 +43,7 @@ def main(folder: Path) -> int:
 
 
 def _conda(sdist: Path, folder: Path) -> None:
-    """Write the recipe beside its source, and render it."""
+    """Write the Conda recipe next to its source, and render the recipe."""
     folder.mkdir()
     shutil.copy(sdist, folder)
     text = (FOLDER / "conda" / "recipe.yaml").read_text(encoding="utf-8")
@@ -57,7 +60,7 @@ def _conda(sdist: Path, folder: Path) -> None:
 
 
 def _debian(sdist: Path, folder: Path) -> None:
-    """Build the Debian package, and check it with lintian."""
+    """Build the Debian package, and check the package with lintian."""
     if not shutil.which("dpkg-buildpackage"):
         _not_done("no Debian package: dpkg-buildpackage is not installed")
         return
