@@ -1,1 +1,1 @@
-"""Benchmarks: figures beside peers, measured in the same run.  ``python -m bench [NAME…]``."""
+"""Benchmarks that compare ecmproto with other programs in the same run: ``python -m bench [NAME…]``."""

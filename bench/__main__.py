@@ -1,11 +1,13 @@
-"""Run the benchmarks named on the command line, or all but the slow one and those that need root.
+"""Run the benchmarks named on the command line.
+
+By default, all benchmarks run except for the slow benchmark and the benchmarks that need root.
 
 ``python -m bench [startup] [single_frames] [captures] [columns] [throughput] [dissect] [filters] [stats]
 [mirrors] [check] [diff] [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces]
 [forwarding]``
 
-With options of their own, and alone: ``endurance``, ``executors``, ``firstminute``, ``fleet``, ``limits``,
-``storms`` and ``testbed`` (``python -m bench fleet --help``).
+The following benchmarks have options and run alone: ``endurance``, ``executors``, ``firstminute``, ``fleet``,
+``limits``, ``storms`` and ``testbed`` (``python -m bench fleet --help``).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ LONG = ("endurance", "executors", "firstminute", "fleet", "limits", "storms", "t
 
 
 def main() -> None:
-    """Run them in order."""
+    """Run the benchmarks in order."""
     # Users' Python keeps what it has compiled; each contender runs once before it is measured.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if sys.argv[1:] and sys.argv[1] in LONG:

@@ -1,4 +1,4 @@
-"""Reading captures: frames a second beside tshark, tcpdump, dpkt and Scapy's raw reader."""
+"""Reading captures: frames per second of ecmproto, tshark, tcpdump, dpkt and Scapy's raw reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def message() -> bytes:
 
 
 def write_frames(path: Path, frames: int, octets: bytes) -> None:
-    """Write a pcap of ``frames`` times the same frame, one every µs."""
+    """Write a pcap with ``frames`` copies of a frame, one per µs."""
     record = np.zeros(frames, dtype=[("head", "<u4", 4), ("octets", "u1", len(octets))])
     index = np.arange(frames)
     record["head"][:, 0], record["head"][:, 1] = np.divmod(index * 1000, 10**9)
@@ -34,7 +34,7 @@ def write_frames(path: Path, frames: int, octets: bytes) -> None:
 
 
 def run() -> None:
-    """Print how fast each reader gets through a pcap of 128-octet frames."""
+    """Print the speed of each reader on a pcap of 128-octet frames."""
     from scapy.utils import RawPcapReader
 
     from ecmproto.frames.capture import open_capture

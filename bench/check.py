@@ -1,8 +1,9 @@
-"""All rules over large captures: frames a second of the whole process, beside ``ecmproto stats`` and tshark.
+"""All rules over large captures: frames per second of whole processes, compared with ``ecmproto stats`` and
+tshark.
 
-One capture is what a congested port sees: tagged data of eight sources, a CNM for each hundred frames and a
-PFC frame for each thousand; the other is varied, the bundled frames of every kind over and over, as in
-`bench.stats`: nearly every frame is a message there, and most of them break a rule.
+The first capture resembles a congested port: tagged data from eight sources, with a CNM per hundred frames
+and a PFC frame per thousand frames. The second capture repeats the bundled frames of every type, as in
+`bench.stats`. Nearly every frame of the second capture is a message, and most messages break a rule.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PIECE_FRAMES = 100_000
 
 
 def write_port(path: Path, frames: int) -> None:
-    """Write a pcap of ``frames`` small frames, as of a congested port."""
+    """Write a pcap with ``frames`` small frames that resemble the frames of a congested port."""
     sources = [f"02:00:00:00:00:{each:02x}" for each in range(1, 9)]
     data = [
         encode(build(f"vlan id=5 priority=3 cntag flow_id={flow} ip udp dstport=9 data", src=source))
@@ -52,7 +53,7 @@ def write_port(path: Path, frames: int) -> None:
 
 
 def run() -> None:
-    """Print them."""
+    """Print the speeds."""
     program = str(Path(sys.executable).with_name("ecmproto"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "in.pcap"
@@ -74,7 +75,7 @@ def run() -> None:
 
 
 def _seconds(command: Sequence[str], *, compiling: bool = False) -> float:
-    """Return the duration of a command; one that compiles runs twice."""
+    """Return the duration of a command in seconds; a command that compiles kernels is run twice."""
     for _ in range(1 + compiling):
         start = time.perf_counter()
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)

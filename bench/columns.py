@@ -1,7 +1,8 @@
-"""Whole captures as columns: frames a second beside tshark, dpkt and loops written by hand, and to a file.
+"""Whole captures as columns: frames per second of ecmproto, tshark, dpkt and hand-written loops.
 
-Once 128-octet frames with a VLAN tag, a CN-TAG and a CNM, all the same; once frames that differ in kind,
-length and everything else (`bench.varied`).  Files are mapped, and every column is looked at.
+The first capture repeats a 128-octet frame with a VLAN tag, a CN-TAG and a CNM. The frames of the second
+capture differ in type, length and contents (`bench.varied`). Files are mapped into memory, and every column
+is computed.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ print(write_columns(sys.argv[1], sys.argv[2], force=True))
 
 
 def run() -> None:
-    """Print them."""
+    """Print the speeds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         uniform, varied, small = folder / "uniform.pcap", folder / "varied.pcap", folder / "small.pcap"
@@ -66,7 +67,7 @@ def run() -> None:
 
 
 def _beside_hand(what: str, batch: Batch) -> None:
-    """Hold ours to the loops written by hand: the same values, and on one thread each."""
+    """Compare the values and the speed of ecmproto with hand-written loops, on one thread each."""
     loops = {"CN fields": (CN_FIELDS, by_hand.cn_fields), "fields of headers": (FIELDS, by_hand.all_fields)}
     for name, (fields, loop) in loops.items():
         by_hand.check(loop(batch), extract(batch, fields))
@@ -98,7 +99,7 @@ def _in_process(what: str, batch: Batch, path: Path, small: Path | None) -> None
 
 
 def _looked_at(columns: Columns) -> int:
-    """Return the frames that columns have; those without values are made when somebody looks."""
+    """Return the number of frames in columns, and compute columns that are computed on demand."""
     return max(column.frames for column in columns.values())
 
 

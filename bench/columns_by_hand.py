@@ -1,8 +1,8 @@
-"""The peer of `bench.columns`: loops written by hand for the frames of the benchmark and no others.
+"""Hand-written loops for the frames of `bench.columns`, which serve as the comparison.
 
-They read Ethernet, one VLAN tag, CN-TAG, CNM, MAC Control, IPv4 without options, TCP and UDP at the offsets
-of these frames, and return the result of `columns.extract`: for each column its values and the frames that
-have it.  `check` compares the two.
+The loops read Ethernet, one VLAN tag, CN-TAG, CNM, MAC Control, IPv4 without options, TCP and UDP at the
+fixed offsets of these frames. They return the result of `columns.extract`: the values and the frames of each
+column. `check` compares the results of the loops with the results of ecmproto.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ecmproto.kernels.kernel import compiled, inlined
 
 Octets = NDArray[np.uint8]
 Found: TypeAlias = "dict[str, tuple[NDArray[np.int32], Any]]"
-"""By the name of a column: the frames that have it, and its values."""
+"""The row numbers and the values of each column, by column name."""
 
 CN_FIELDS = ("cntag.flow_id", "cnm.qntz_fb", "cnm.cpid", "cnm.q_offset", "cnm.q_delta")
 
@@ -51,7 +51,7 @@ FIELDS = (*(f"{layer}.{key}" for layer, keys in _LAYERS.items() for key in keys)
 
 
 def cn_fields(batch: Batch) -> Found:
-    """Return the columns CN_FIELDS."""
+    """Return the columns `CN_FIELDS`."""
     count = len(batch)
     tag_row, row = np.empty(count, np.int32), np.empty(count, np.int32)
     arrays: list[NDArray[Any]] = [np.empty(count, kind) for kind in ("u2", "u1", "u8", "i2", "i2")]
@@ -65,7 +65,7 @@ def cn_fields(batch: Batch) -> Found:
 
 
 def all_fields(batch: Batch) -> Found:
-    """Return the columns FIELDS."""
+    """Return the columns `FIELDS`."""
     count = len(batch)
     rows = [np.empty(count, np.int32) for _ in (*_LAYERS, *_BEHIND)]
     layers = [tuple(np.empty(count, kind) for kind in keys.values()) for keys in _LAYERS.values()]
@@ -85,7 +85,7 @@ def all_fields(batch: Batch) -> Found:
 
 
 def check(theirs: Found, ours: Columns) -> None:
-    """Raise AssertionError unless both found the same values in the same frames."""
+    """Raise AssertionError unless both results have the same values in the same frames."""
     assert set(theirs) == set(ours)
     for name, (rows, values) in theirs.items():
         column = ours[name]

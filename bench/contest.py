@@ -1,4 +1,6 @@
-"""Measurement of contenders: in turn, round after round, so that a drifting machine is fair to all."""
+"""Measurements of contenders, which run alternately, so that changes of the machine's speed affect all
+contenders.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ ROUNDS = 5
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A contender's result: the median of the rounds, and their minimum and maximum."""
+    """The result of a contender: the median, minimum and maximum of the rounds."""
 
     median: float
     least: float
@@ -20,7 +22,7 @@ class Figure:
 
 
 def rates(contenders: Mapping[str, Callable[[], int]], rounds: int = ROUNDS) -> dict[str, Figure]:
-    """Return each contender's rate in things a second; one call does and returns a number of things."""
+    """Return the rate of each contender in items per second; a call returns the number of processed items."""
     seen: dict[str, list[float]] = {name: [] for name in contenders}
     for work in contenders.values():
         work()  # caches, lazy imports, compilation
@@ -36,7 +38,9 @@ def rates(contenders: Mapping[str, Callable[[], int]], rounds: int = ROUNDS) -> 
 
 
 def show(title: str, figures: Mapping[str, Figure], unit: str) -> None:
-    """Print the contenders' figures and the ratio of the first, ours, to each of the others."""
+    """Print the rates of the contenders, and the ratio of the first contender, ecmproto, to each other
+    contender.
+    """
     ours = next(iter(figures.values()))
     print(f"\n{title}")
     width = max(len(name) for name in figures)

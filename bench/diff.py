@@ -1,7 +1,8 @@
-"""Differences between captures: frames a second of the whole process, beside tshark's fields through diff.
+"""Differences between captures: frames per second of whole processes, compared with tshark and diff.
 
-The second capture is the first one from another clock, with one frame in a thousand gone and one in five
-thousand with a bit turned.  tshark writes a line of fields a frame of each capture, and diff compares them.
+The second capture is a copy of the first capture with times from another clock. One frame in a thousand is
+missing, and one frame in five thousand has a flipped bit. tshark writes a line of fields per frame for each
+capture, and diff compares the lines.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FIELDS = (
 
 
 def write_edited(source: Path, path: Path) -> None:
-    """Write a pcap's frames once more, from another clock, with some gone and some changed."""
+    """Write a copy of a pcap with times from another clock, missing frames and changed frames."""
     with open_capture(source) as reader, PcapWriter(path, force=True) as writer:
         for batch in reader:
             low, high = int(batch.offset[0]), int(batch.offset[-1] + batch.captured[-1])
@@ -40,7 +41,7 @@ def write_edited(source: Path, path: Path) -> None:
 
 
 def run() -> None:
-    """Print them."""
+    """Print the speeds."""
     ours = [str(Path(sys.executable).with_name("ecmproto")), "diff"]
     with tempfile.TemporaryDirectory() as folder:
         one, other = Path(folder) / "one.pcap", Path(folder) / "other.pcap"

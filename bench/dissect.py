@@ -1,7 +1,8 @@
-"""`ecmproto dissect` over a large capture, whole processes: frames a second beside tshark and tcpdump.
+"""`ecmproto dissect` on a large capture: frames per second of whole processes, compared with tshark and
+tcpdump.
 
-The capture is of 128-octet frames with a VLAN tag and a CN-TAG, one in ten a CNM; addresses, priorities,
-flows and messages vary.
+The capture has 128-octet frames with a VLAN tag and a CN-TAG. One frame in ten is a CNM. Addresses,
+priorities, flows and messages vary.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FRAMES = 1_000_000
 SLOW_FRAMES = 100_000
 _OCTETS = 128
 _MESSAGES = 10
-"""Every so manieth frame is a CNM."""
+"""Number of frames per CNM."""
 
 
 FIELDS = (
@@ -38,7 +39,7 @@ _OUR_FIELDS = (*FIELDS, "cntag.flow_id", "cnm.qntz_fb")
 
 
 def run() -> None:
-    """Print how fast each program shows what is in a capture."""
+    """Print the speed of each program on each capture."""
     with tempfile.TemporaryDirectory() as folder:
         large, small = Path(folder) / "large.pcap", Path(folder) / "small.pcap"
         write_varied(large, FRAMES)
@@ -88,7 +89,9 @@ def _chosen(fields: Sequence[str]) -> list[str]:
 
 
 def write_varied(path: Path, frames: int, period: int = _MESSAGES) -> None:
-    """Write a pcap of varied frames, one every 150 ns or so; the last of each period is a CNM."""
+    """Write a pcap of varied frames, about one per 150 ns; the last frame of each ``period`` frames is a
+    CNM.
+    """
     draw = np.random.default_rng(1)
     record = np.zeros(frames, dtype=[("head", "<u4", 4), ("octets", "u1", _OCTETS)])
     times = np.cumsum(draw.integers(100, 200, frames)) + 1_700_000_000_000_000_000

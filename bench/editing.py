@@ -1,8 +1,9 @@
-"""Editing a capture: one field set in 10 million frames, whole processes, beside tcprewrite and editcap.
+"""Editing a capture: setting a field in 10 million frames, whole processes, compared with tcprewrite and
+editcap.
 
-One after the other, round after round; of each the frames a second, and the processor time, on which a busy
-machine has less influence.  tcprewrite sets the destination address, as we do; editcap, which sets no
-fields, shifts times.
+The programs run alternately in several rounds. The output shows frames per second and processor time, which a
+busy machine affects less. tcprewrite sets the destination address, as ecmproto does. editcap cannot set
+fields, so editcap shifts times.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ADDRESS = "02:00:00:00:00:99"
 
 @dataclasses.dataclass(slots=True)
 class _Runs:
-    """The durations of a command, round after round, and its processor time."""
+    """The durations of a command in several rounds, and its processor times."""
 
     seconds: list[float] = dataclasses.field(default_factory=list)
     processor: list[float] = dataclasses.field(default_factory=list)

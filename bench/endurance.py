@@ -1,10 +1,12 @@
-"""Endurance: live devices for minutes or an hour under everything that happens to a link and a process.
+"""Endurance: live devices run for minutes or an hour under many disturbances of links and processes.
 
-``python -m bench endurance [--minutes N] [--seed N]``: a reaction point, a port and an edge in a row, in a
-namespace.  A million source addresses, stacks of VLAN tags, jumbo frames, groups and link-local frames come
-in bursts; interfaces flap, vanish and get other names, and any device is stopped for a while, or killed and
-started anew.  Whenever a device ends its counters have to add up: what was received was sent, is held, or was
-dropped for a reason that is counted.  No device's memory may have grown.  Needs root.
+``python -m bench endurance [--minutes N] [--seed N]`` runs a reaction point, a port and an edge in a row in a
+network namespace. Traffic arrives in bursts, and includes a million source addresses, stacks of VLAN tags,
+jumbo frames, groups and link-local frames. Interfaces go down, vanish and are renamed. Devices are stopped
+for a while, or are killed and restarted.
+
+When a device ends, its counters must balance: each received frame was sent, is queued, or was dropped for a
+counted reason. The memory of a device must not grow. Needs root.
 """
 
 from __future__ import annotations
@@ -29,18 +31,20 @@ from typing import Any
 NAMESPACE = f"ecmproto-endure-{os.getpid()}"
 MTU_OCTETS = 9100
 PAIRS = ("h", "n", "b", "m", "g")
-"""Interfaces: frames come from h-far and b-far and end at g-far; n and m join devices."""
+"""Names of veth pairs: frames enter at h-far and b-far and leave at g-far; n and m connect devices."""
 GROWTH_KIB = 1024
 READY_S, DRAIN_S, END_S = 300.0, 2.0, 30.0
 _SETTLED_S = 60.0
-"""Time of a device's life in seconds; the memory of one that lived for less is not judged."""
+"""Age in seconds after which the memory of a device is checked."""
 _SMALL_PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
-"""A large array takes 2 MB at once when the first octet of a huge page is used, at any time: not growth."""
+"""Environment without huge pages, because the first use of a huge page looks like a growth of 2 MB."""
 _SAID_LINES = 40
 _LONG_S, _BACKLOG_S = 120.0, 2.0
-"""Runs of so long are about memory too; a device that is stopped for a while finds its buffers full."""
+"""Minimum duration of runs in which memory is checked, and time for which a stopped device collects a
+backlog.
+"""
 _QUIET_SHARE, _MOST_QUIET_S = 0.1, 10.0
-"""Nothing happens in the beginning and at the end."""
+"""Share and maximum duration in seconds of the times without disturbances at the start and at the end."""
 DEVICES = {
     "point": ("rp", "--host", "h", "--net", "n", "--speed", "100M", "--rp-queue", "20kB"),
     "port": ("cp", "--in", "n-far", "--in", "b", "--out", "m", "--speed", "20M", "--buffer", "200frames"),
@@ -97,7 +101,7 @@ while True:
 
 
 def balance(role: str, document: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    """Return, by name, two numbers of frames each that have to be the same in a device's summary."""
+    """Return pairs of frame counts that must be equal in the summary of a device, by name."""
     counters, links = Counter(document["counters"]), document["links"]
 
     def received(*names: str) -> int:
@@ -139,7 +143,7 @@ def balance(role: str, document: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 @dataclass
 class Device:
-    """A device that runs, or did: its last document, and what memory it had when."""
+    """A device that runs or has ended, with its last report and its memory use over time."""
 
     name: str
     program: subprocess.Popen[str]
@@ -150,13 +154,13 @@ class Device:
     readers: list[threading.Thread] = field(default_factory=list)
 
     def read(self) -> None:
-        """Read its reports from now on."""
+        """Start threads that read the reports of the device."""
         self.readers = [threading.Thread(target=each, args=(self,)) for each in (_read, _read_errors)]
         for reader in self.readers:
             reader.start()
 
     def close(self) -> None:
-        """Kill it if it still runs, and read its reports."""
+        """Kill the device if it still runs, and read its remaining reports."""
         self.program.kill()
         self.program.wait()
         for reader in self.readers:
@@ -167,11 +171,11 @@ class Device:
 
     @property
     def role(self) -> str:
-        """Return its kind."""
+        """Return the role of the device: ``rp``, ``cp`` or ``edge``."""
         return DEVICES[self.name][0]
 
     def look(self) -> None:
-        """Note its memory."""
+        """Record the memory use of the device."""
         try:
             status = Path(f"/proc/{self.program.pid}/status").read_text(encoding="ascii")
         except OSError:
@@ -181,14 +185,16 @@ class Device:
                 self.memory.append((time.monotonic() - self.started_s, int(line.split()[1])))
 
     def growth_kib(self) -> int:
-        """Return by how much its memory grew since it had settled; 0 if it did not live long enough."""
+        """Return the growth of memory in KiB since the device had settled, or 0 for a device that ended
+        early.
+        """
         before = [kib for age_s, kib in self.memory if age_s <= _SETTLED_S]
         after = [kib for age_s, kib in self.memory if age_s > _SETTLED_S]
         return after[-1] - max(before) if before and after else 0
 
 
 class Endurance:
-    """The devices, what happens to them, and what was found wrong."""
+    """The devices, the disturbances and the faults that were found."""
 
     def __init__(self, seconds: float, seed: int, tell: Callable[[str], None]) -> None:
         self.found: list[str] = []
@@ -201,7 +207,7 @@ class Endurance:
         self._traffic: list[subprocess.Popen[bytes]] = []
 
     def run(self) -> None:
-        """Run it all, for the given time."""
+        """Run the devices with disturbances for the whole time."""
         with _namespace():
             for pair in PAIRS:
                 _pair(pair)
@@ -240,7 +246,7 @@ class Endurance:
             self._fill(name)
 
     def _fill(self, name: str) -> None:
-        """Have a device use all its buffers: memory that nothing has stood in yet takes no room."""
+        """Make a device use all its buffers, because unused buffers occupy no memory."""
         device = self._devices[name]
         for interface in ("", *_interfaces(name)):
             if interface:
@@ -272,7 +278,7 @@ class Endurance:
         self._traffic.clear()
 
     def _mishaps(self) -> None:
-        """Have things happen until the time is over."""
+        """Cause disturbances until the time is over."""
         start_s = time.monotonic()
         mishaps = (self._flap, self._delete, self._rename, self._suspend, self._kill)
         weights = (12, 9, 9, 12, 1 if self._seconds > _LONG_S else 4)
@@ -323,7 +329,7 @@ class Endurance:
         device.program.send_signal(signal.SIGCONT)
 
     def _kill(self) -> None:
-        """Kill a device, or have it end, and start it anew."""
+        """Kill or stop a device, and restart it."""
         name = self._draws.choice(list(DEVICES))
         if self._draws.random() < 0.5:
             self._end(name)
@@ -333,7 +339,7 @@ class Endurance:
         self._start(name)
 
     def _end(self, name: str) -> None:
-        """End a device, and look at its summary."""
+        """Stop a device, and check its summary."""
         device = self._devices[name]
         device.look()
         device.program.send_signal(signal.SIGTERM)
@@ -405,7 +411,7 @@ def _namespace() -> Iterator[None]:
 
 
 def run(words: Sequence[str] = ()) -> None:
-    """Run for the given time, and report the findings."""
+    """Run for the requested time, and print the faults."""
     parser = argparse.ArgumentParser(prog="python -m bench endurance")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)

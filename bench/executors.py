@@ -1,13 +1,14 @@
-"""Sweeps of short points: one process, two and a cluster of two workers beside loops written by hand.
+"""Sweeps of short points: one process, two processes and a cluster of two workers, compared with plain loops.
 
-``python -m bench executors [--points N] [--duration TIME] [--rounds N] [--memory] [--mishaps]`` runs N
-points in each round with workers that are warm. It prints the time of a point, the share of the workers'
-time that points take, and a comparison with loops, one per worker, that only simulate and evaluate figures.
+``python -m bench executors [--points N] [--duration TIME] [--rounds N] [--memory] [--mishaps]`` runs N points
+per round on warm workers. It prints the time per point, the share of the workers' time that points take, and
+a comparison with hand-written loops. There is a loop per worker, which only simulates and evaluates figures.
 
-``--memory`` shows what ``ecmproto lab sweep`` itself needs with 1,000 points and with 10,000.  ``--mishaps``
-runs the command with N points by one process, as two shards, and with a cluster whose worker is killed
-half-way, and whose scheduler is killed as well before the command is given again; it compares the rows, octet
-for octet but for how long points took.
+``--memory`` prints the memory and the processor time of ``ecmproto lab sweep`` with 1,000 and 10,000 points.
+
+``--mishaps`` runs a sweep of N points in one process, in two shards, and on a cluster. Half-way, a worker of
+the cluster is killed. Later the scheduler is killed, and the command is repeated. All rows must be equal
+except for elapsed times.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ WORKERS = {"one process": 1, "two processes": 2, "a cluster of two workers": 2}
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Print what a point takes with each executor."""
+    """Print the time per point for each executor."""
     parser = argparse.ArgumentParser(prog="python -m bench executors")
     parser.add_argument("--points", type=int, default=800, help="points of a round")
     parser.add_argument("--duration", default="1ms", help="virtual time of a point")
@@ -121,7 +122,7 @@ def _loops(count: int) -> str:
 
 
 def measure(path: str, points: str, rounds: str) -> None:
-    """Print what a point takes with each contender, round after round, and how busy workers were: as JSON."""
+    """Print the times per point and the shares of busy time of all contenders and rounds as JSON."""
     call = sweep_call(load_scenario(path), FIGURES)
     seeds = max(2, int(points) // len(VALUES))
     seen: dict[str, list[tuple[float, float]]] = {}
@@ -154,7 +155,7 @@ def _loop(path: str) -> subprocess.Popen[str]:
 
 
 def _by_hand(loops: Sequence[subprocess.Popen[str]], seeds: range) -> float:
-    """Return the time of a point where loops share the seeds."""
+    """Return the time per point of loops that share the seeds."""
     share = len(seeds) // len(loops)
     for number, loop in enumerate(loops):
         assert loop.stdin is not None
@@ -164,7 +165,7 @@ def _by_hand(loops: Sequence[subprocess.Popen[str]], seeds: range) -> float:
 
 
 def _swept(executor: Executor, workers: int, call: Call, seeds: range) -> tuple[float, float]:
-    """Return the time of a point, with its row in a file, and the share of time that workers had one."""
+    """Return the time per point, including storage of its row, and the share of busy time of the workers."""
     points = full_factorial([parse_axis(f"{KEY}={','.join(VALUES)}")], seeds)
     busy_s = 0.0
     with tempfile.TemporaryDirectory() as folder, RowStore(Path(folder, "rows")) as store:
@@ -187,7 +188,7 @@ def _sweep(path: Path, points: int, out: Path, *options: str) -> list[str]:
 
 
 def _show_memory(path: Path) -> None:
-    """Print the most memory that the command has, without its workers, and its processor time."""
+    """Print the peak memory of the command without its workers, its duration and its processor time."""
     for number, points in itertools.product(range(2), (1_000, 10_000)):
         with LocalCluster(2, _SCHEDULER_PORT) as cluster:
             options = (("--jobs", "2"), ("--scheduler", cluster.address))[number]
@@ -201,7 +202,9 @@ def _show_memory(path: Path) -> None:
 
 
 def _mishaps(path: Path, points: int) -> None:
-    """Compare the rows of one process with the rows of shards, and of a cluster that breaks; print it."""
+    """Compare the rows of one process with the rows of shards and of a cluster with failures, and print the
+    result.
+    """
     alone, broken, joined = (path.with_name(f"{name}.ndjson") for name in ("alone", "broken", "joined"))
     with Peaks() as peaks, LocalCluster(2, _SCHEDULER_PORT) as cluster:
         elapsed_s = finished(_sweep(path, points, alone, "--jobs", "1"), peaks=peaks, role="one process")
@@ -242,5 +245,5 @@ def _lines_of(path: Path) -> int:
 
 
 def _timeless(path: Path) -> list[bytes]:
-    """Return the lines of a file of rows in order, but for how long points took."""
+    """Return the sorted lines of a file of rows, without elapsed times."""
     return sorted(re.sub(rb'"elapsed_s": [^,}]+', b"", line) for line in path.read_bytes().splitlines())

@@ -1,9 +1,9 @@
-"""Display filters: showing or counting what one selects, beside tshark and, where BPF can express it,
-tcpdump.
+"""Display filters: printing or counting selected frames, compared with tshark and tcpdump.
 
-The capture is of 128-octet frames with a VLAN tag and a CN-TAG, a tenth of them messages; all of it is read
-from a file in the page cache.  Processes are timed whole, with their start, which for ecmproto is most of the
-time of a million frames; in process the kernels are loaded.
+tcpdump takes part if BPF can express the filter. The capture has 128-octet frames with a VLAN tag and a
+CN-TAG, and a tenth of the frames are messages. All files are in the page cache. The times of whole processes
+include the start, which takes most of ecmproto's time for a million frames. In the measurements within a
+process, the kernels are loaded beforehand.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _COUNT = "import sys; from ecmproto.frames.columns.selection import count; print
 class _Filter:
     text: str
     bpf: str = ""
-    """The same for tcpdump, where BPF can express it."""
+    """The equivalent filter for tcpdump, or an empty string if BPF cannot express the filter."""
     known: bool = True
-    """Whether tshark has the fields."""
+    """Whether tshark has the fields of the filter."""
 
 
 _FILTERS = (
@@ -57,7 +57,7 @@ _FILTERS = (
 
 
 def run() -> None:
-    """Print it all."""
+    """Print all results."""
     with tempfile.TemporaryDirectory() as folder:
         path, large = str(Path(folder) / "frames.pcap"), str(Path(folder) / "large.pcap")
         write(path, FRAMES)
@@ -69,7 +69,7 @@ def run() -> None:
 
 
 def write(path: str, frames: int) -> None:
-    """Write frames of 16 VLANs, 8 priorities and 250 sources, one every µs; the same every time."""
+    """Write frames with 16 VLANs, 8 priorities and 250 sources, one per µs; all files are equal."""
     udp = UDP(srcport=1, dstport=2)
     layers = (Ethernet(), VLAN(), CNTag(), IPv4(), udp, Data(data=b"Port 00".ljust(78)))
     message = (Ethernet(), VLAN(), CNTag(), CNM(msdu=bytes(64)))
@@ -123,7 +123,7 @@ def _selected(path: str, text: str) -> int:
 
 
 def _large(path: str) -> None:
-    """Count in a capture that takes longer than to start; CPU time is what other work disturbs least."""
+    """Count frames in a large capture, whose processing takes longer than the start of the process."""
     print(f"\n{LARGE_FRAMES:,} frames, whole processes")
     for text in ("vlan.id == 5", "vlan.priority == 3 and frame.len > 100"):
         ours = _timed([sys.executable, "-c", _COUNT, path, text])
@@ -134,7 +134,7 @@ def _large(path: str) -> None:
 
 
 def _timed(arguments: list[str]) -> tuple[float, float]:
-    """Return the seconds and the CPU seconds that a process takes."""
+    """Return the duration and the processor time of a process in seconds."""
     before, start = _cpu_s(), time.perf_counter()
     _process(arguments)
     return time.perf_counter() - start, _cpu_s() - before

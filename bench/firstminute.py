@@ -1,11 +1,14 @@
-"""A newcomer's first minute: a wheel in an empty environment, its first commands, beside tshark and Scapy.
+"""The first minute of a new user: a wheel in a new environment and its first commands, compared with tshark
+and Scapy.
 
-``python -m bench firstminute [--gate] [WHEEL]`` (default: the newest in ``dist/``).  The
-environment is made for this, cannot be written to and has no home, no cache and no compiler; as root, it is
-mounted so.
-Beside each first run is the best of three later ones.  ``--gate`` ends with exit code 1 where a command
-lacked a kernel in the wheel's library.  ``--pages`` runs the commands of the documentation's pages instead,
-with all extras there, numba too, and reports the kernels that each page compiled.
+``python -m bench firstminute [--gate] [WHEEL]`` uses the newest wheel in ``dist/`` by default. The
+environment is new and read-only, and has no home directory, no cache and no compiler. For root, the
+environment is mounted read-only.
+
+The output shows the time of the first run of each command and the best time of three later runs. With
+``--gate``, the exit code is 1 if a command needed a kernel that is missing from the wheel's library.
+``--pages`` runs the commands of the documentation instead, with all extras and numba installed, and reports
+the kernels that each page compiled.
 """
 
 from __future__ import annotations
@@ -27,12 +30,12 @@ from docs.transcripts import DOCUMENTS, CommandError, Folder, blocks_of
 REPOSITORY = Path(__file__).resolve().parent.parent
 ROUNDS = 3
 _READERS = ("duckdb", "pandas", "polars")
-"""Programs that pages show besides ecmproto."""
+"""Programs other than ecmproto that the pages use."""
 _PROGRAMS = ("/usr/bin", "/bin")
 _FEW = 20
 _SCAPY_FRAMES = 20_000
 _LACKING = "plain Python"
-"""The text of a warning about a kernel that is not in the library."""
+"""Text of the warning about a kernel that is missing from the library."""
 _CLOSED = """
 own=$PATH
 PATH=$PATH:/usr/bin:/bin:/sbin
@@ -51,7 +54,7 @@ with PcapReader(sys.argv[1]) as reader:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Measure, and print."""
+    """Measure the commands, and print the results."""
     parser = argparse.ArgumentParser(prog="python -m bench firstminute")
     parser.add_argument("wheel", nargs="?", type=Path)
     parser.add_argument("--gate", action="store_true", help="exit with 1 where the first minute has to wait")
@@ -79,7 +82,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _newest() -> Path:
-    """Return the newest wheel in ``dist/`` with the library of kernels."""
+    """Return the newest wheel in ``dist/`` that contains the kernel library."""
     wheels = (REPOSITORY / "dist").glob("ecmproto-*-manylinux*.whl")
     found = sorted(wheels, key=lambda path: path.stat().st_mtime)
     if not found:
@@ -88,9 +91,7 @@ def _newest() -> Path:
 
 
 def closed(environment: Path, hidden: Path | None = None) -> Sequence[str | Path]:
-    """Return a prefix that runs a command where root too cannot write to ``environment``, nor see
-    ``hidden``.
-    """
+    """Return a command prefix that makes ``environment`` read-only and hides ``hidden``, also for root."""
     if os.geteuid() != 0:
         return ()
     return [
@@ -100,7 +101,7 @@ def closed(environment: Path, hidden: Path | None = None) -> Sequence[str | Path
 
 
 class Seconds(NamedTuple):
-    """The duration of a command, its processor time, and its stderr."""
+    """The duration and the processor time of a command in seconds, and its stderr."""
 
     wall: float
     processor: float
@@ -113,7 +114,7 @@ def _used() -> float:
 
 
 class Place:
-    """An empty environment in a folder, and captures."""
+    """A folder with a new virtual environment and captures."""
 
     def __init__(self, folder: Path, python: str) -> None:
         self.folder = folder
@@ -128,7 +129,7 @@ class Place:
         self.alone = {"PATH": str(self.python.parent), "HOME": "/nonexistent", "TMPDIR": scratch}
 
     def install(self, *wanted: str) -> float:
-        """Install a wheel, and more; close the environment to changes and return the seconds."""
+        """Install packages, make the environment read-only, and return the duration in seconds."""
         start = time.perf_counter()
         quiet = ["--quiet", "--disable-pip-version-check"]
         subprocess.run([self._interpreter, "-m", "venv", self.python.parent.parent], check=True)
@@ -143,7 +144,7 @@ class Place:
         return seconds
 
     def seconds(self, command: Sequence[str | Path]) -> Seconds:
-        """Run a command, its output thrown away; return how long it took."""
+        """Run a command without its output, and return its duration."""
         start, before = time.perf_counter(), _used()
         done = subprocess.run(
             [*closed(self.python.parent.parent, Path.home() / ".cache"), *command],
@@ -158,7 +159,7 @@ class Place:
 
 
 def _commands(place: Place) -> list[str]:
-    """Measure the first commands; return what ran as plain Python."""
+    """Measure the first commands, and return warnings about missing kernels."""
     replay: list[str | Path] = ["replay", "-r", place.incast, "--cp", "qcn", "--rp", "qcn", "--seed", "1"]
     commands: dict[str, list[str | Path]] = {
         "dissect, a million frames": ["dissect", "-r", place.million],
@@ -179,7 +180,7 @@ def _commands(place: Place) -> list[str]:
 
 
 def _pages(place: Place, names: Sequence[str]) -> None:
-    """Run the commands of pages, and print for each page the kernels that it compiled."""
+    """Run the commands of pages, and print the kernels that each page compiled."""
     python = [
         str(word) for word in (*closed(place.python.parent.parent, Path.home() / ".cache"), place.python)
     ]
@@ -207,7 +208,7 @@ def _pages(place: Place, names: Sequence[str]) -> None:
 
 
 def _peers(place: Place) -> None:
-    """Measure tshark and Scapy on the same frames, and few frames with all three."""
+    """Measure tshark and Scapy on the same frames, and all three programs on few frames."""
     scapy: list[str | Path] = [place.python, "-c", _SCAPY, place.million]
     commands: dict[str, list[str | Path]] = {
         f"ecmproto dissect, {_FEW} frames": [place.command, "dissect", "-r", place.million, "-c", str(_FEW)],

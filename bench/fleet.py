@@ -1,15 +1,15 @@
-"""Fleets of captures: one process beside two, a Dask cluster beside processes, one large file in parts.
+"""Fleets of captures: one process, two processes, a Dask cluster, and a large file in parts.
 
 ``python -m bench fleet [--files N] [--gigabytes N] [--large N] [--rounds N] [--folder DIR] [--mishaps]``
-makes a fleet of N files, two gigabytes of them by default, and one file of ``--large``
-gigabytes, in a folder that is removed afterwards.  It prints the times of one worker and two, of two
-commands at once with half of the captures each, the limit of the machine, and the cost of the scheduler
-beside processes.
+creates a fleet of N files, with two gigabytes by default, and a file of ``--large`` gigabytes. The folder of
+the files is removed at the end. The output shows the times of one worker, of two workers, and of two
+simultaneous commands with half of the captures each. It also shows the limit of the machine, and the cost of
+the scheduler compared with processes.
 
-``--mishaps`` does the fleet with a cluster whose worker is killed half-way, and whose scheduler is killed as
-well before the command is given again, among files of which one is cut short and one is no capture; the
-results are compared with one process's, octet for octet.  It prints the maximum memory of each kind of
-process, and of the command with a tenth of the files beside it.
+``--mishaps`` processes the fleet on a cluster. Half-way, a worker is killed. Later the scheduler is killed,
+and the command is repeated. One of the files is truncated, and another file is not a capture. The results
+must be equal to the results of one process, octet for octet. The output shows the peak memory of each type of
+process, and of the command with a tenth of the files.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from pcaps.manifest import FOLDER
 KINDS = ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "fecn_source.pcap", "vlan_stacks.pcap", "incast.pcap.gz")
 MOST_OF_A_KIND = 4000
 DATA_OCTETS = 900
-"""Octets of the frames between the messages."""
+"""Length in octets of the data frames between messages."""
 BEGUN_NS = 1_772_323_200_000_000_000
-"""2026-03-01."""
+"""Time of the first frame in ns: 2026-03-01."""
 GAP_NS = 1000
 HOSTS = 4
 SCHEDULER_PORT = 18786
@@ -53,7 +53,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def frames_of_all_kinds() -> Batch:
-    """Return frames of the bundled captures, and data frames between them."""
+    """Return the frames of the bundled captures, with data frames between them."""
     frames: list[bytes] = []
     for name in KINDS:
         with open_capture(FOLDER / name) as reader:
@@ -64,7 +64,9 @@ def frames_of_all_kinds() -> Batch:
 
 
 def write_fleet(folder: Path, files: int, octets: int, *, seed: int = 1) -> list[Path]:
-    """Write ``files`` captures of ``octets`` in all: pcap and pcapng, of a few hosts, one after the other."""
+    """Write ``files`` captures with ``octets`` octets in total, in pcap and pcapng, from a few hosts in time
+    order.
+    """
     pool = frames_of_all_kinds()
     mean_octets = float(pool.captured.mean()) + 20
     paths = []
@@ -82,7 +84,7 @@ def write_fleet(folder: Path, files: int, octets: int, *, seed: int = 1) -> list
 
 
 def write_capture(path: Path, pool: Batch, frames: int, *, begun_ns: int, seed: int) -> None:
-    """Write a capture of ``frames`` frames of a pool, in random order."""
+    """Write a capture with ``frames`` frames from a pool in random order."""
     random = np.random.default_rng(seed)
     writer = PcapngWriter if path.suffix == ".pcapng" else PcapWriter
     with writer(path, force=True) as out:
@@ -97,7 +99,7 @@ MOST_IN_A_PIECE = 100_000
 
 
 def spoil(paths: Sequence[Path]) -> None:
-    """Cut one capture short in its last record, and put something else into another's place."""
+    """Truncate the last record of a capture, and replace another capture with text."""
     cut = paths[len(paths) // 3]
     os.truncate(cut, cut.stat().st_size - 7)
     paths[len(paths) // 2].write_bytes(b"no capture at all\n" * 10)
@@ -107,7 +109,7 @@ def spoil(paths: Sequence[Path]) -> None:
 
 
 def results(folder: Path) -> dict[str, str]:
-    """Return digests of the results in a fleet's folder by their names, but for how long they took."""
+    """Return digests of the result files in a folder by name, without elapsed times."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -126,14 +128,16 @@ def _timeless(path: Path) -> bytes:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of processes: one thread each, no bars of progress, workers without profiler."""
+    """Return the environment for processes: one thread per library, no progress bars, and no profiler in
+    workers.
+    """
     single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     quiet = {"ECMPROTO_PROGRESS": "0", "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "false"}
     return {**os.environ, **single, **quiet}
 
 
 def started(arguments: Sequence[str], *, heard: bool = True) -> subprocess.Popen[bytes]:
-    """Start a module of Python's; its stderr is read by ``heard``."""
+    """Start a Python module as a process; ``heard`` means that stderr is piped."""
     return subprocess.Popen(
         [sys.executable, "-m", *arguments],
         env=environment(),
@@ -143,23 +147,23 @@ def started(arguments: Sequence[str], *, heard: bool = True) -> subprocess.Popen
 
 
 def fleet_command(kind: str, paths: Sequence[Path], out: Path, *options: str) -> list[str]:
-    """Return the arguments of ``ecmproto fleet``."""
+    """Return the arguments for ``ecmproto fleet``."""
     return ["ecmproto_cli", "fleet", kind, *map(str, paths), "-w", str(out), *options]
 
 
 class Peaks:
-    """Follows the most memory that processes have had, ``peaks_mib``, and their time, by their roles."""
+    """Records the peak memory and the processor time of processes by role."""
 
     def __init__(self) -> None:
         self.peaks_mib: dict[str, float] = {}
         self.processor_s: dict[str, float] = {}
-        """Return the newest process of a role."""
+        """Processor time in seconds of the newest process in each role."""
         self._watched: dict[int, str] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
     def watch(self, process: int, role: str) -> None:
-        """Follow a process too, and those that it starts."""
+        """Watch a process and its child processes."""
         self._watched[process] = role
 
     def _follow(self) -> None:
@@ -192,7 +196,7 @@ def _children(process: int) -> list[int]:
 
 
 class LocalCluster:
-    """A scheduler of Dask's and workers, each a process of its own."""
+    """A Dask scheduler and workers, each in a separate process."""
 
     def __init__(self, workers: int, port: int = SCHEDULER_PORT) -> None:
         self.address = f"tcp://127.0.0.1:{port}"
@@ -209,25 +213,25 @@ class LocalCluster:
         return started(["distributed.cli.dask_worker", self.address, *options], heard=False)
 
     def kill_worker(self) -> None:
-        """Kill a worker as nothing else does, and start another one."""
+        """Kill a worker with SIGKILL, and start another worker."""
         self.workers[0].kill()
         self.workers[0].wait()
         self.workers[0] = self._worker()
 
     def restart_scheduler(self) -> None:
-        """Kill the scheduler, and start all anew."""
+        """Kill the scheduler and all workers, and restart them."""
         self.close()
         self.scheduler = self._scheduler()
         self.workers = [self._worker() for _ in self.workers]
 
     def watched(self, peaks: Peaks) -> None:
-        """Have the memory of its processes followed."""
+        """Watch the processes of the cluster."""
         peaks.watch(self.scheduler.pid, "the scheduler")
         for worker in self.workers:
             peaks.watch(worker.pid, "a worker of the cluster")
 
     def close(self) -> None:
-        """Kill all of it."""
+        """Kill all processes of the cluster."""
         for process in (self.scheduler, *self.workers):
             process.kill()
             process.wait()
@@ -242,7 +246,7 @@ class LocalCluster:
 def finished(
     command: Sequence[str], exits: Sequence[int] = (0,), peaks: Peaks | None = None, role: str = "the command"
 ) -> float:
-    """Run a command to its end; return how long it took."""
+    """Run a command until it ends, and return its duration in seconds."""
     begun_s = time.perf_counter()
     process = started(command)
     if peaks is not None:
@@ -260,7 +264,7 @@ def rows_kept(out: Path) -> int:
 
 @contextmanager
 def half_way(command: Sequence[str], done: Callable[[], int], rows: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command that has done half of its work: ``done`` reports the number of finished ``rows``."""
+    """Yield the process of a command after ``done`` has returned half of ``rows``."""
     process = started(command)
     try:
         while done() < rows // 2 and process.poll() is None:
@@ -276,7 +280,7 @@ def half_way(command: Sequence[str], done: Callable[[], int], rows: int) -> Iter
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Print them."""
+    """Print the results."""
     parser = argparse.ArgumentParser(prog="python -m bench fleet")
     parser.add_argument("--files", type=int, default=64)
     parser.add_argument("--gigabytes", type=float, default=2.0)
@@ -301,7 +305,9 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
-    """Show one worker beside two and beside what the machine gives, and a cluster of two."""
+    """Compare one process with two processes, with two commands on halves, and with a cluster of two
+    workers.
+    """
     captures = [folder / "fleet"]
     with LocalCluster(2) as cluster:
         contenders = {
@@ -321,7 +327,9 @@ def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
 
 
 def _halves(kind: str, folder: Path) -> float:
-    """Return the duration of two commands at once, each of which does half of a fleet in one process."""
+    """Return the duration of two simultaneous commands, each of which processes half of a fleet in one
+    process.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as out:
         begun_s = time.perf_counter()
         halves = [
@@ -336,7 +344,7 @@ def _halves(kind: str, folder: Path) -> float:
 
 
 def _large(folder: Path, gigabytes: float, rounds: int, kinds: Sequence[str]) -> None:
-    """Show one large capture in parts beside one process."""
+    """Compare a large capture in parts with the same capture in one process."""
     path = folder / "large.pcap"
     pool = frames_of_all_kinds()
     frames = round(gigabytes * 1e9 / (float(pool.captured.mean()) + 16))
@@ -358,7 +366,7 @@ def _large(folder: Path, gigabytes: float, rounds: int, kinds: Sequence[str]) ->
 def _measured(
     kind: str, captures: Sequence[Path], folder: Path, contenders: Mapping[str, Sequence[str]], rounds: int
 ) -> dict[str, float]:
-    """Return the median time of each contender, in turn, round after round; the first round warms up."""
+    """Return the median time of each contender over several rounds, after a round that warms up."""
     seen: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):
         for name, options in contenders.items():
@@ -372,8 +380,11 @@ def _measured(
 def broken_off(
     command: Sequence[str], done: Callable[[], int], rows: int, cluster: LocalCluster, peaks: Peaks, role: str
 ) -> int:
-    """Kill a worker when a command has half of its rows, and the scheduler at three quarters; return how many
-    rows it leaves.  The cluster is there again."""
+    """Kill a worker when a command has half of its rows and the scheduler at three quarters, and interrupt
+    the command.
+
+    Returns the number of finished rows. The cluster runs again afterwards.
+    """
     with half_way(command, done, rows) as process:
         peaks.watch(process.pid, role)
         cluster.kill_worker()
@@ -390,7 +401,9 @@ def broken_off(
 
 
 def mishaps(folder: Path, paths: Sequence[Path], kinds: Sequence[str]) -> None:
-    """Compare what comes of a fleet with a cluster that breaks with what one process writes; print it."""
+    """Compare the results of a cluster with failures with the results of one process, and print the
+    differences.
+    """
     spoil(paths)
     captures = [folder / "fleet"]
     tenth = paths[: max(1, len(paths) // 10)]

@@ -1,11 +1,10 @@
-"""Forwarding on veth: the live devices beside Scapy's bridge, tcpreplay's tcpbridge and a recv/send loop.
+"""Forwarding on veth: the live devices, Scapy's bridge, tcpreplay's tcpbridge and a recv/send loop.
 
-A sender blasts frames of 128 octets into one interface, and the kernel counts the frames that leave another.
- Everything shares this machine's processors, sender included: frames a second of the forwarder's own
- processor time are more reliable where other work shares them.  Latency is of one frame in a millisecond,
- the veth pairs without a forwarder taken off.  At the end the devices' processor time while nothing comes.
- Needs
-root.
+A sender sends 128-octet frames to one interface, and the kernel counts the frames that leave the other
+interface. All processes share the processors of this machine, so frames per second of the forwarder's
+processor time are more reliable. Latency is measured with one frame per millisecond, minus the latency of the
+veth pairs without a forwarder. At the end, the processor time of the devices without traffic is measured.
+Needs root.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ bridge_and_sniff("in", "out", store=False)
 
 
 def run() -> None:
-    """Print all of it."""
+    """Print all results."""
     if os.geteuid() != 0:
         print("forwarding: needs root, to make namespaces")
         return
@@ -91,7 +90,7 @@ def _device(*words: str) -> list[str]:
 
 
 def _forwarders() -> dict[str, list[str]]:
-    """Return the forwarders by name; name those that are not installed."""
+    """Return the command of each forwarder by name, and print the names of missing programs."""
     port = ("cp", "--in", "in", "--out", "out", "--speed", "40G", "--buffer", "4000frames")
     point = ("rp", "--host", "in", "--net", "out", "--speed", "40G")
     edge = ("edge", "--net", "in", "--host", "out")
@@ -114,7 +113,7 @@ def _forwarders() -> dict[str, list[str]]:
 
 
 def _idle() -> dict[str, list[str]]:
-    """Return the devices whose time without frames is reported."""
+    """Return the commands of devices whose processor time without traffic is measured."""
     forwarders = _forwarders()
     chosen = ("live cp, qcn", "live cp, fecn", "live rp, qcn", "live edge, qcn")
     idle = {name: forwarders[name] for name in chosen}
@@ -123,7 +122,7 @@ def _idle() -> dict[str, list[str]]:
 
 
 def _idle_share(pid: int) -> float:
-    """Return the share of a processor that a process takes, its reports included."""
+    """Return the share of a processor that a process takes without traffic, including its reports."""
     time.sleep(SETTLING_SECONDS)
     before, start = _cpu_ns(pid), time.monotonic_ns()
     time.sleep(IDLE_SECONDS)
@@ -132,7 +131,7 @@ def _idle_share(pid: int) -> float:
 
 @contextmanager
 def _network() -> Iterator[None]:
-    """A namespace with the switch between one that sends and one that counts."""
+    """Create namespaces for a sender, a forwarder and a receiver, and remove the namespaces at the end."""
     names = (_SENDING, _SWITCH, _COUNTING)
     try:
         for name in names:
@@ -171,7 +170,9 @@ def _forwarding(command: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def _wait_for_sockets(process: subprocess.Popen[str], count: int) -> None:
-    """Wait until a process listens at ``count`` sockets for long enough that it does not only try them."""
+    """Wait until a process has had ``count`` sockets open for a while, because processes open test sockets
+    first.
+    """
     until, seen = time.monotonic() + READY_SECONDS, 0
     while seen < _STEADY_LOOKS:
         if process.poll() is not None or time.monotonic() > until:
@@ -183,7 +184,7 @@ def _wait_for_sockets(process: subprocess.Popen[str], count: int) -> None:
 
 
 def _rate(pid: int) -> tuple[float, float]:
-    """Return frames a second that come through, and the forwarder's share of a processor."""
+    """Return the number of forwarded frames per second, and the forwarder's share of a processor."""
     sender = subprocess.Popen(["ip", "netns", "exec", _SENDING, sys.executable, "-c", _SENDER])
     try:
         time.sleep(SETTLING_SECONDS)
@@ -205,13 +206,13 @@ def _counted() -> int:
 
 
 def _cpu_ns(pid: int) -> int:
-    """Return the processor time of all threads of a process."""
+    """Return the processor time in ns of all threads in a process."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
 
 
 def _latency_us(*, direct: bool) -> tuple[float, float]:
-    """Return median and 99th percentile of the time that a frame takes."""
+    """Return the median and the 99th percentile of the latency in µs."""
     interface = "d0" if direct else "e0"
     sending, receiving = _socket_in(_SENDING, interface), _socket_in(_COUNTING, interface)
     receiving.settimeout(1.0)
@@ -229,7 +230,7 @@ def _latency_us(*, direct: bool) -> tuple[float, float]:
 
 
 def _socket_in(namespace: str, interface: str) -> socket.socket:
-    """Return a packet socket in another namespace: a thread goes there, and does not come back."""
+    """Return a packet socket in another namespace, opened by a thread that enters the namespace."""
     made: list[socket.socket] = []
 
     def make() -> None:

@@ -1,4 +1,6 @@
-"""Fuzzing: cases made and compared a second, beside Scapy's fuzz() in a loop; then each check alone."""
+"""Fuzzing: generated and compared cases per second, compared with Scapy's fuzz(), and the speed of each
+check.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _ROUNDS = 3
 
 
 def run() -> None:
-    """Print the figures."""
+    """Print the speeds."""
     from ecmproto.tools.fuzz.cases import Cases
     from ecmproto.tools.fuzz.checks.scapy import ScapyCheck
     from ecmproto.tools.fuzz.checks.tshark import TsharkCheck
@@ -51,7 +53,7 @@ def run() -> None:
 
 
 def _list(title: str, works: Mapping[str, Callable[[], int]], unit: str) -> None:
-    """Print rates of things that do not compete."""
+    """Print rates that are not compared with one another."""
     print(f"\n{title}")
     for name, figure in rates(works, rounds=_ROUNDS).items():
         print(f"  {name.ljust(16)} {figure.median:>10,.0f} {unit} ({figure.least:,.0f}–{figure.most:,.0f})")
@@ -74,7 +76,7 @@ def _checked(check: BatchCheck, items: list[bytes]) -> int:
 
 
 def _scapy() -> int:
-    """A script with Scapy alone: fields drawn, built, and dissected again."""
+    """Return the source of a Scapy script that draws fields, builds frames and dissects frames."""
     from scapy.layers.inet import IP, UDP
     from scapy.layers.l2 import Dot1Q, Ether
     from scapy.packet import Raw, fuzz
@@ -88,7 +90,7 @@ def _scapy() -> int:
 
 
 def _program(words: tuple[str, ...], path: Path, frames: list[bytes]) -> Callable[[], int]:
-    """Return the work that runs a program on the first frames."""
+    """Return a function that runs a program on the first frames."""
     from ecmproto.tools.fuzz.command import Command
     from ecmproto.tools.fuzz.findings import capture_of
 

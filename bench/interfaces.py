@@ -1,8 +1,8 @@
-"""Sending, capturing and counting on veth: beside Scapy, tcpreplay, tcpdump and plain sockets.
+"""Sending, capturing and counting on veth, compared with Scapy, tcpreplay, tcpdump and plain sockets.
 
-Frames of 128 octets with a VLAN tag and a CN-TAG go from one end of a veth pair to the other.  A sender also
-pays for the kernel's delivery at the other end.  Rates are over wall time; frames a second of CPU time are
-more reliable where other work shares the processors.  Needs root.
+128-octet frames with a VLAN tag and a CN-TAG are sent through a veth pair. The sender's processor time
+includes the kernel's delivery at the other end. Rates refer to wall time. Frames per second of processor time
+are more reliable on a busy machine. Needs root.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ with FrameSender("{_NEAR}") as sender:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The work of a process: frames, and the seconds and processor seconds that it took."""
+    """The result of a process: the number of frames, the duration and the processor time."""
 
     frames: int
     seconds: float
@@ -135,7 +135,7 @@ class Run:
 
 
 def run() -> None:
-    """Print all of it."""
+    """Print all results."""
     if os.geteuid() != 0:
         print("interfaces: needs root, to make a namespace")
         return
@@ -175,7 +175,7 @@ def _sending(folder: Path) -> None:
 
 
 def _gaps(folder: Path) -> None:
-    """Print the distance between the requested gap and the gaps that the receiver's kernel measures."""
+    """Print the differences between requested gaps and the gaps that the receiver's kernel measures."""
     path, frames, asked_ns = folder / "even.pcap", 200_000, 10_000
     write_frames(path, frames, _FRAME[:60])
     receiver = subprocess.Popen(
@@ -195,7 +195,7 @@ def _gaps(folder: Path) -> None:
 
 
 def _told(output: str) -> str:
-    """Return the rate that a program states itself."""
+    """Return the rate from the output of a program."""
     lines = [line.strip() for line in output.splitlines() if "reached" in line or "Rated" in line]
     return lines[0] if lines else ""
 
@@ -223,7 +223,7 @@ def _receiving(folder: Path) -> None:
 
 
 def _seen(command: list[str]) -> tuple[int, Run]:
-    """Return the number of sent frames, and of frames that a process captured."""
+    """Return the number of sent frames and the number of captured frames."""
     process = subprocess.Popen(_within(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     _wait_for_socket()
     before, cpu, start = _sent(), _cpu_seconds(process.pid), time.perf_counter()
@@ -240,7 +240,7 @@ def _seen(command: list[str]) -> tuple[int, Run]:
 
 
 def _counted(output: str) -> int:
-    """Return the number of frames that a program reports."""
+    """Return the number of frames from the output of a program."""
     lines = [line for line in output.splitlines() if line]
     if lines and lines[-1].startswith("{"):
         return int(json.loads(lines[-1])["stats"]["frames"])
@@ -250,7 +250,7 @@ def _counted(output: str) -> int:
 
 
 def _wait_for_socket() -> None:
-    """Wait until somebody listens."""
+    """Wait until a packet socket is open."""
     until = time.monotonic() + READY_SECONDS
     while time.monotonic() < until:
         told = subprocess.run(
@@ -285,7 +285,7 @@ def _within(command: list[str]) -> list[str]:
 
 
 def _finished(command: list[str]) -> tuple[str, float]:
-    """Return the output of a command and the processor time that it takes."""
+    """Return the output of a command and its processor time."""
     before = os.times()
     done = subprocess.run(_within(command), capture_output=True, text=True, check=True)
     after = os.times()

@@ -1,9 +1,9 @@
-"""Networks in virtual time: frames of sources a second, beside plain Python and other simulators.
+"""Networks in virtual time: simulated frames per second, compared with plain Python and other simulators.
 
-All of them run one incast: four sources of 2.5 Gb/s at equal distances, each at an edge switch, to one host
-after two switches in a row, frames of 1500 octets on links of 10 Gb/s, no control; the slow ones for less
-time.  SimPy (dependency group ``bench``) and ns-3's Python package (``pip install ns3``, C++ beneath) take
-part where they are installed.
+All simulators run the same incast without control. Four sources of 2.5 Gb/s at equal distances, each at an
+edge switch, send to a host behind two switches. Frames have 1500 octets, and links have 10 Gb/s. Slow
+simulators run for less time. SimPy (dependency group ``bench``) and the Python package of ns-3 (``pip install
+ns3``) take part if they are installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCENARIOS = (
     ("bcn-parking-lot", 300), ("qcn-baseline-1", 100), ("fecn-symmetric", 100), ("e2cm-hotspot", 100),
     ("fecn-large", 100), ("bcn-six-source", 100),
 )  # fmt: skip
-"""And how many ms of each."""
+"""Scenarios with their durations in ms."""
 PLAIN_MS = 2
 FRAME_NS, LINK_NS = 1_200, 500
 SOURCES, FRAME_OCTETS = 4, 1500
@@ -51,7 +51,7 @@ rate = "2.5G"
 
 
 def run() -> None:
-    """Print the figures of each scenario, then of one beside its peers."""
+    """Print the speed of each scenario, followed by the comparison with other simulators."""
     print("\nnetworks in virtual time, compiled, one core, building of the network included")
     for name, duration_ms in SCENARIOS:
         print(f"  {name:18} {_best(name, duration_ms):>12,.0f} frames of sources a second of processor time")
@@ -74,7 +74,7 @@ def run() -> None:
 
 
 def print_plain(duration_ms: int) -> None:
-    """Print the frames a second of a run, for a process without compiled code."""
+    """Print the frames per second of a run in this process, which runs without compiled code."""
     start = time.process_time()
     frames = _frames("bcn-parking-lot", duration_ms)
     print(frames / (time.process_time() - start))
@@ -97,7 +97,7 @@ def _frames(name: str, duration_ms: int) -> int:
 
 
 def _bare_loop(duration_ms: int) -> int:
-    """Send frames of four sources through three output queues each, without control; return how many."""
+    """Send frames from four sources through three output queues each, and return the number of frames."""
     events: list[tuple[int, int, int, int]] = []
     free_ns: dict[tuple[int, int], int] = {}
     sent = number = 0
@@ -128,7 +128,7 @@ def _incast() -> int:
 
 
 def _simpy() -> int:
-    """Send the frames through SimPy: a store and a process for each output queue."""
+    """Simulate the incast in SimPy, with a store and a process for each output queue."""
     simpy: Any = importlib.import_module("simpy")
     environment = simpy.Environment()
     sent = 0
@@ -163,7 +163,7 @@ def _simpy() -> int:
 
 
 def _ns3() -> int:
-    """Send the frames through ns-3: UDP over IPv4 on point-to-point links."""
+    """Simulate the incast in ns-3, as UDP over IPv4 on point-to-point links."""
     ns: Any = importlib.import_module("ns").ns
     # UDP, IPv4 and point-to-point headers
     payload = FRAME_OCTETS - 8 - 20 - 2

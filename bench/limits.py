@@ -1,15 +1,16 @@
-"""Limits: the rate at which a testbed on this machine first misses a bound, for each mechanism.
+"""Limits: the lowest rate at which a testbed on this machine misses a bound, for each mechanism.
 
 ``python -m bench limits [--mechanism NAME,…] [--minutes N] [--seconds N]``: three senders offer 1.8 times the
-port's rate, the first sends to a victim beside it too.  The bounds of ``bench testbed`` apply: a queue
-within 1.5 times the set point (with PAUSE and PFC, three quarters of the buffer), Jain's index from 0.95 on,
-the victim's rate but for a tenth (not with PAUSE or PFC, which stop it too), no frame dropped at the port.  A
-rate misses them if two runs of two do, or if the testbed does not run at it.
+port's rate, and the first sender also sends to a victim. The bounds are the bounds of ``bench testbed``. The
+queue must be within 1.5 times the set point (with PAUSE and PFC, three quarters of the buffer). Jain's index
+must be at least 0.95. The victim must receive nine tenths of its rate (except with PAUSE and PFC, which also
+stop the victim). No frame may be dropped at the port. A rate misses the bounds if two runs out of two miss a
+bound, or if the testbed does not run at this rate.
 
-Rates are 50 Mb/s times powers of the square root of two.  The first mechanism begins at 50 Mb/s and goes up,
-or down, in steps that double; each other one begins where the one before it ended, since most of what limits
-them is the machine.  Limits not found when a mechanism's share of the time is over are printed as ranges.
-Takes 12 minutes at most; needs root, and a machine with nothing else to do.
+Rates are 50 Mb/s times powers of the square root of two. The search for the first mechanism starts at 50 Mb/s
+and goes up or down in steps that double. Each other search starts at the previous limit, because the machine
+determines most limits. If a mechanism's share of the time is over, its limit is printed as a range. The
+benchmark takes at most 12 minutes. Needs root, and an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ from ecmproto.units import format_rate
 MECHANISMS = ("qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "dcqcn", "pause", "pfc")
 _FIRST_BPS, _BELOW, _ABOVE = 50_000_000, 6, 12
 RATES = tuple(int(round(_FIRST_BPS * 2 ** (step / 2), -5)) for step in range(-_BELOW, _ABOVE + 1))
-"""6 Mb/s to 3.2 Gb/s, in steps of 41 %."""
+"""Rates from 6 Mb/s to 3.2 Gb/s, in steps of 41 %."""
 _ATTEMPTS = 2
 _RUN_MORE_S = 8
-"""Seconds of a run besides its traffic."""
+"""Duration of a run in seconds in addition to its traffic."""
 
 
 class Limit(NamedTuple):
-    """The numbers in `RATES` of the highest known to hold and the lowest known to miss; None for none."""
+    """Indices in `RATES` of the highest rate that holds and of the lowest rate that misses; None if
+    unknown.
+    """
 
     holds: int | None
     misses: int | None
@@ -46,9 +49,9 @@ class Limit(NamedTuple):
 def found_limit(
     misses: Callable[[int], bool], first: int, *, is_over: Callable[[], bool] = lambda: False
 ) -> Limit:
-    """Return the limit, looked for from number ``first`` on until it is found or ``is_over``.
+    """Search for the limit from the index ``first`` until the limit is found or ``is_over`` returns true.
 
-    Steps double until a rate holds and another misses, and are halved in between.
+    Steps double until a rate holds and another rate misses. Then the interval between the rates is halved.
     """
     limit, number, step = Limit(None, None), first, 1
     while not is_over():
@@ -69,7 +72,7 @@ def found_limit(
 
 
 class _Testbeds:
-    """Runs of one mechanism, and what they missed by rate."""
+    """Runs of a mechanism, and the missed bounds by rate."""
 
     def __init__(self, mechanism: str, seconds: int) -> None:
         self.missed: dict[int, str] = {}
@@ -77,7 +80,7 @@ class _Testbeds:
         self._seconds = seconds
 
     def misses(self, rate_bps: int) -> bool:
-        """Return whether the bounds are missed at a rate."""
+        """Return whether all runs at a rate miss a bound."""
         return all(self._missed(rate_bps) for _ in range(_ATTEMPTS))
 
     def _missed(self, rate_bps: int) -> bool:
@@ -113,7 +116,7 @@ def _is_past(monotonic_s: float) -> bool:
 
 
 def run(words: Sequence[str] = ()) -> None:
-    """Print the limit of each mechanism, and what broke there."""
+    """Print the limit of each mechanism and the bounds that were missed."""
     parser = argparse.ArgumentParser(prog="python -m bench limits")
     parser.add_argument("--mechanism", default=",".join(MECHANISMS))
     parser.add_argument("--minutes", type=float, default=12.0)

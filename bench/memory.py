@@ -1,4 +1,4 @@
-"""Memory: the peak resident size of ``dissect -T line`` over a capture of 2 GB."""
+"""Memory: the peak resident size of ``dissect -T line`` on a capture of 2 GB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK_FRAMES = 500_000
 
 
 def run() -> None:
-    """Print the peak memory of dissecting the first frames of 2 GB, and of copying all of it."""
+    """Print the peak memory of dissecting the first frames of 2 GB, and of copying all frames."""
     command = str(Path(sys.executable).with_name("ecmproto"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.pcap"
@@ -35,7 +35,7 @@ def run() -> None:
 
 
 def peak_kb(command: list[str]) -> int:
-    """Return the peak resident size in kB of a process whose output is thrown away."""
+    """Return the peak resident size of a process in kB; its output is discarded."""
     with open(os.devnull, "wb") as nothing:
         process = subprocess.Popen(command, stdout=nothing)
         _, status, usage = os.wait4(process.pid, 0)

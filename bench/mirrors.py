@@ -1,6 +1,7 @@
-"""Frames in mirrors: `stats` and `dissect --inner` of one and two wrappers, beside bare frames and tshark.
+"""Frames in mirrors: `stats` and `dissect --inner` with one and two wrappers, compared with bare frames and
+tshark.
 
-The captures are varied, as in ``bench.stats``: the same frames bare, in ERSPAN II, and that in VXLAN.
+The captures contain the varied frames of ``bench.stats``: bare, in ERSPAN II, and in ERSPAN II within VXLAN.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _ROUNDS = 3
 
 
 def in_erspan(frame: bytes) -> bytes:
-    """Return a frame in ERSPAN II, session 12."""
+    """Return a frame wrapped in ERSPAN II with session 12."""
     wrapped = struct.pack("!HHIHHI", 0x1000, 0x88BE, 0, 0x1000, 12, 0) + frame
     return encode(build(f"ip proto=47 data data={wrapped.hex()}"))
 
 
 def in_vxlan(frame: bytes) -> bytes:
-    """Return a frame in VXLAN, VNI 77."""
+    """Return a frame wrapped in VXLAN with VNI 77."""
     wrapped = struct.pack("!II", 8 << 24, 77 << 8) + frame
     return encode(build(f"ip udp dstport=4789 data data={wrapped.hex()}"))
 
@@ -42,7 +43,7 @@ WRAPPED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def run() -> None:
-    """Print the rates and their ratios to the bare frames' rate, by processor time."""
+    """Print the rates by processor time, and their ratios to the rate of bare frames."""
     program = str(Path(sys.executable).with_name("ecmproto"))
     fields = [option for name in FIELDS for option in ("-e", name)]
     commands = {
@@ -67,7 +68,7 @@ def run() -> None:
 
 
 def _show(command: Sequence[str], paths: dict[str, Path]) -> None:
-    """Measure captures in turn, and print the best of each."""
+    """Measure a command on each capture alternately, and print the best results."""
     best = dict.fromkeys(paths, float("inf"))
     peak_mb = 0.0
     for _ in range(_ROUNDS):

@@ -1,7 +1,7 @@
-"""Replaying: a port with QCN in memory, the whole command, the closed loop, and compiling.
+"""Replaying: a port with QCN in memory, the whole command, the closed loop, and compilation.
 
-No other tool replays a capture through a congestion point, so the peers read the same file and do less:
-``tcpdump --count`` looks at each record, a loop over dpkt's reader hands out each frame.
+No other tool replays a capture through a congestion point, so the other programs only read the same file.
+``tcpdump --count`` looks at each record, and a loop over dpkt's reader returns each frame.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SHARE_OF_SIZES = {64: 0.4, 576: 0.2, 1500: 0.4}
 
 
 def run() -> None:
-    """Print all of it."""
+    """Print all results."""
     # First what is measured as a process: a child's peak counts what its parent had at that time.
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "large.pcap")
@@ -53,7 +53,9 @@ def run() -> None:
 
 
 def _in_memory() -> None:
-    """Mixed sizes at 102 % of the port's rate: the depth after every frame, and all samples."""
+    """Measure frames of mixed sizes at 102 % of the port's rate, with queue depths after each frame and all
+    samples.
+    """
     generator = np.random.default_rng(1)
     octets = generator.choice(list(_SHARE_OF_SIZES), FRAMES, p=list(_SHARE_OF_SIZES.values())).astype(
         np.int64
@@ -123,7 +125,9 @@ def _whole(path: str) -> None:
 
 
 def _closed(path: str) -> None:
-    """Incast of a million frames in a closed loop, in one process; reading the capture is in it."""
+    """Measure an incast of a million frames in a closed loop in one process, including the reading of the
+    capture.
+    """
     from ecmproto.control.engine.config import LoopConfig
     from ecmproto.control.replay.session import Plan, replay_capture
     from ecmproto.frames.capture import open_capture
@@ -146,7 +150,7 @@ def _closed(path: str) -> None:
 
 
 def _compiling() -> None:
-    """A replay of few frames as one process: compiling everything, and from the cache."""
+    """Measure a replay of few frames as a process, with compilation and with the cache."""
     path = str(FOLDER / "qcn_rp.pcap")
     print("\nfirst and later starts, seconds of a whole process over 7 frames")
     with tempfile.TemporaryDirectory() as cache:

@@ -1,4 +1,6 @@
-"""One frame at a time: decode and encode beside Scapy, dpkt and tshark, on frames that they decode whole."""
+"""Single frames: decoding and encoding, compared with Scapy, dpkt and tshark on frames that all tools
+decode.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ IP = IPv4(src=bytes([10, 0, 0, 2]), dst=bytes([10, 0, 0, 1]))
 
 
 def run() -> None:
-    """Print the figures for a VLAN/IP/UDP frame, a PFC frame and a CN-tagged CNM."""
+    """Print the speeds for a VLAN/IP/UDP frame, a PFC frame and a CN-tagged CNM."""
     from scapy.config import conf
 
     conf.route_autoload = conf.route6_autoload = False
@@ -73,7 +75,7 @@ def _contest(
 
 
 def _with_tshark(path: Path) -> int:
-    """Dissect every frame to its tree; the start of the process is a small part of it."""
+    """Dissect every frame to a tree with tshark; the start of tshark takes a small part of the time."""
     subprocess.run(["tshark", "-n", "-V", "-r", str(path)], check=True, capture_output=True)
     return TSHARK_FRAMES
 

@@ -1,4 +1,4 @@
-"""Waiting time before anything happens: whole processes, in seconds."""
+"""Start-up times of whole processes in seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 7
 
 
 def run() -> None:
-    """Print the start-up times of the library, the command line and a first small file."""
+    """Print the start-up times of the library and the command line, and the time for a first small file."""
     command = Path(sys.executable).with_name("ecmproto")
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.pcap"

@@ -1,6 +1,6 @@
-"""Statistics of captures: frames a second of the whole process, beside capinfos and tshark.
+"""Statistics of captures: frames per second of whole processes, compared with capinfos and tshark.
 
-The captures are varied: the bundled frames of every kind over and over, one every 800 ns.
+The captures repeat the bundled frames of every type, with a frame per 800 ns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PIECE_FRAMES = 100_000
 
 
 def varied_frames() -> list[bytes]:
-    """Return the frames of the bundled captures that hold one of each kind, with IPv4 between them."""
+    """Return the frames of the bundled captures with frames of each type, with IPv4 frames between them."""
     frames = []
     for name in ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "fecn_source.pcap", "vlan_stacks.pcap"):
         with open_capture(FOLDER / name) as reader:
@@ -39,7 +39,7 @@ def write_varied(path: Path, frames: int) -> None:
 
 
 def write_frames(path: Path, kinds: Sequence[bytes], frames: int) -> None:
-    """Write a pcap of ``frames`` frames, drawn from ``kinds``."""
+    """Write a pcap with ``frames`` random frames from ``kinds``."""
     chosen = np.random.default_rng(1).integers(0, len(kinds), _PIECE_FRAMES)
     piece = [kinds[index] for index in chosen.tolist()]
     with PcapWriter(path, force=True) as writer:
@@ -50,7 +50,7 @@ def write_frames(path: Path, kinds: Sequence[bytes], frames: int) -> None:
 
 
 def run() -> None:
-    """Print them."""
+    """Print the speeds."""
     ours = [str(Path(sys.executable).with_name("ecmproto")), "stats", "-r"]
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.pcap"
@@ -75,7 +75,10 @@ def _show(name: str, command: Sequence[str], frames: int) -> None:
 
 
 def measure(command: Sequence[str], again: int, *, exits: Sequence[int] = (0,)) -> tuple[float, float, float]:
-    """Return the best wall and CPU time of a few runs, and the peak memory; ``exits`` are no failures."""
+    """Return the best wall time, the best processor time and the peak memory of several runs.
+
+    ``exits`` are exit codes that are not failures.
+    """
     runs = []
     for _ in range(1 + again):
         start = time.perf_counter()

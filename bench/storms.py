@@ -1,15 +1,19 @@
-"""Pause storms beside peers: the time in which stopped queues could have run, by the receiver's stamps.
+"""Pause storms compared with other tools: the time in which paused queues could send, from receive time
+stamps.
 
-``python -m bench storms [--seconds N] [--peers N] [--ports N,…] [--only NAME,…]``: one port and sixteen, each
-on a machine at rest and beside four busy processes, in one table.  The links are 400 Gb/s, a pause of 65535
-quanta lasts 83.9 µs and is renewed each 42 µs.  ``--seconds 600`` is the ten-minute run: 45 minutes in all.
+``python -m bench storms [--seconds N] [--peers N] [--ports N,…] [--only NAME,…]`` tests one port and sixteen
+ports, on an idle machine and with four busy processes. A table shows all results. The links have 400 Gb/s. A
+pause of 65535 quanta lasts 83.9 µs and is renewed every 42 µs. ``--seconds 600`` is the ten-minute run, which
+takes 45 minutes in total.
 
-Beside this project's storm run, for ``--peers`` seconds each, a plain loop that sleeps and sends (what public
-test suites do), Scapy's sendp, and tcpreplay where it is installed; ``--only`` names others too: this
-project's loop for ordinary sending (``rate``), also with ``--precise``, and renewals queued a quarter of a
-second ahead in the kernel's token bucket (``tbf``).  *lapsed/s* is by second and port; gaps *left* are those
-that remain, with what follows, without the time that the sender's processors were taken.  Needs root, and
-network namespaces.
+The other tools run for ``--peers`` seconds each: a plain loop that sleeps and sends, as public test suites
+do, Scapy's sendp, and tcpreplay if installed. ``--only`` also selects other contenders: ecmproto's loop for
+ordinary sending (``rate``), with and without ``--precise``, and renewals that are queued a quarter of a
+second ahead in the kernel's token bucket (``tbf``).
+
+*lapsed/s* is the lapsed pause time per second and port. *left* and the columns after it count the gaps that
+remain without the time that a hypervisor took from the sender's processors. Needs root and network
+namespaces.
 """
 
 from __future__ import annotations
@@ -92,7 +96,7 @@ with FrameSender(port) as sender:
 
 
 def run(words: Sequence[str]) -> None:
-    """Print all of it."""
+    """Print all results."""
     parser = argparse.ArgumentParser(prog="python -m bench storms", description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=20, help="of this project's storm")
     parser.add_argument("--peers", type=float, default=12, help="seconds of each other contender")
@@ -148,7 +152,7 @@ def _contenders(
 
 
 def _judged(command: list[str]) -> tuple[list[Any], str]:
-    """Return this project's own report on its storm: stolen time, and figures of each port."""
+    """Return ecmproto's report on its storm: stolen time, and figures for each port."""
     done = subprocess.run(_within(command), capture_output=True, text=True, check=False)
     if not done.stdout:
         return [0, []], done.stderr.strip()[-200:]
@@ -157,7 +161,9 @@ def _judged(command: list[str]) -> tuple[list[Any], str]:
 
 
 def _seen(command: list[str], far: list[str]) -> tuple[list[Any], str]:
-    """Return the report of a process that captures another contender's frames, and that one's errors."""
+    """Return the report of a process that captures the frames of another contender, and the contender's
+    errors.
+    """
     receiver = subprocess.Popen(
         _within([sys.executable, "-c", _RECEIVER, ",".join(far)]),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -171,7 +177,7 @@ def _seen(command: list[str], far: list[str]) -> tuple[list[Any], str]:
 
 
 def _row(told: list[Any], port_seconds: float, seconds: float) -> str:
-    """Return the cells of a contender; nothing where no frame came."""
+    """Return the table cells of a contender, or an empty string if no frame arrived."""
     stolen_ns, figures = told
     seen = [each for each in figures if "gaps" in each]
     if not seen:
@@ -204,7 +210,7 @@ def _network(near: Sequence[str], far: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _bucket(port: str, *, used: bool) -> Iterator[None]:
-    """Put the kernel's token bucket on a port, with room for a second of frames, and take it away."""
+    """Attach the kernel's token bucket with a queue for one second of frames to a port during the context."""
     if not used:
         yield
         return

@@ -1,4 +1,4 @@
-"""Crafting: a million CNMs by array operations, in memory and into files, beside frames made one by one."""
+"""Crafting: a million CNMs by array operations, in memory and into files, compared with single frames."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEST, SRC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 
 
 def run() -> None:
-    """Print how many frames a second each way makes."""
+    """Print the frames per second of each method."""
     from ecmproto.wire.layers import bind, unbind
 
     bind()
@@ -71,7 +71,7 @@ def _in_memory() -> None:
 
 
 def _made(template: Frame, columns: dict[str, NDArray[Any]]) -> int:
-    """Make the frames a batch at a time, as a writer would."""
+    """Build the frames in batches, as a writer does."""
     for low in range(0, FRAMES, BATCH_FRAMES):
         rows = slice(low, low + BATCH_FRAMES)
         frames_from(template, BATCH_FRAMES, {name: column[rows] for name, column in columns.items()})
@@ -79,7 +79,7 @@ def _made(template: Frame, columns: dict[str, NDArray[Any]]) -> int:
 
 
 def _struct(flows: NDArray[Any], feedback: NDArray[Any]) -> int:
-    """Write what one would for these frames alone: two numbers into a frame that is ready."""
+    """Build the frames as a special-purpose script would: with two numbers packed into a finished frame."""
     octets = bytearray(encode(TEMPLATE))
     put_flow, put_feedback = struct.Struct(">H").pack_into, struct.Struct(">B").pack_into
     frames = []

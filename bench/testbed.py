@@ -1,17 +1,19 @@
-"""All testbeds at one rate: whether each mechanism keeps its bounds between devices on this machine.
+"""All testbeds at one rate: whether each mechanism keeps its bounds between live devices on this machine.
 
-``python -m bench testbed [--runs N] [--rate 50M] [--seconds 10] [--only NAME,…]``: nine mechanisms (PAUSE and
-PFC are two of them), QCN with PFC beneath it, CSIG, whose hosts here bring no tags, and no control at all:
-the last two must fill the buffer and lose frames, or the testbed could not distinguish control from none.
-Three senders offer 1.8 times the port's rate, and the first sends to a victim beside it too.
+``python -m bench testbed [--runs N] [--rate 50M] [--seconds 10] [--only NAME,…]`` runs nine mechanisms,
+including PAUSE and PFC, and QCN with PFC below. It also runs CSIG, whose hosts add no tags here, and no
+control. The last two must fill the buffer and lose frames, otherwise the testbed could not distinguish
+control from no control. Three senders offer 1.8 times the port's rate, and the first sender also sends to a
+victim.
 
-A run of 10 s is as short as is sound: mechanisms begin at the line's rate and take up to 5 s to settle,
-which do not count, and of the 5 s after that, 21,000 frames at 50 Mb/s, iperf3 reports four whole seconds.
-All are run once, then all again, so that what else the machine does for a while meets no mechanism alone.
-Each run takes some 20 s, all of them 4 minutes, and more where code is still to be compiled.  Exit code 1
-if a bound was missed.  Needs root, and a machine with nothing else to do: for how long the devices waited
-for a processor, and for how long a hypervisor took each away (a fiftieth of a run is much), show whether it
-was one.
+A run needs 10 s. Mechanisms start at line rate and take up to 5 s to settle, which are not counted. From the
+following 5 s, iperf3 reports four whole seconds, which are 21,000 frames at 50 Mb/s. All testbeds run once,
+then all run again, so that a temporary disturbance does not affect a single mechanism.
+
+A run takes about 20 s, and all runs take 4 minutes, or more if code must be compiled. The exit code is 1 if a
+bound was missed. Needs root, and an otherwise idle machine. The times for which the devices waited for a
+processor, and for which a hypervisor took a processor away, show whether the machine was idle. A fiftieth of
+a run is much.
 """
 
 from __future__ import annotations
@@ -47,18 +49,20 @@ UNCONTROLLED = ("csig", "none")
 PAUSING = ("pause", "pfc")
 _MOST_QUEUE, _MOST_FULL, _LEAST_FULL, _LEAST_JAIN, _LEAST_VICTIM = 1.5, 0.75, 0.9, 0.95, 0.9
 _DCQCN_OCTETS = 60_000
-"""DCQCN has no set point: with a queue of so much (Kmax at 50 Mb/s) a port marks all frames."""
+"""Queue length in octets that replaces the set point of DCQCN: Kmax at 50 Mb/s, above which all frames are
+marked.
+"""
 
 
 class Bound(NamedTuple):
-    """A run's result, in words, and whether it is within the bound; None where there is none."""
+    """A result as text, and whether it is within its bound; ``None`` means that there is no bound."""
 
     told: str
     holds: bool | None
 
 
 def bounds(testbed: str, outcome: dict[str, Any], victim_bps: float) -> dict[str, Bound]:
-    """Return by name what a run came to: its queue, Jain's index, the victim's rate, and drops."""
+    """Return the results for the queue, Jain's index, the victim's rate and drops, by name."""
     queue, drops = outcome["queue_mean_octets"], outcome["dropped_frames"]
     set_point = outcome["set_point_octets"] or _DCQCN_OCTETS
     full = queue / BUFFER_OCTETS
@@ -82,7 +86,7 @@ def bounds(testbed: str, outcome: dict[str, Any], victim_bps: float) -> dict[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run: what it came to by its bounds, for how long the device that waited most did, and its time."""
+    """A run: its results by bound, the longest waiting and stolen times of its devices, and its duration."""
 
     bounds: dict[str, Bound]
     waited_s: float
@@ -96,7 +100,7 @@ class Run:
 
 
 def outcome_of(words: Sequence[str], rate_bps: int, seconds: int, folder: Path) -> dict[str, Any]:
-    """Run one testbed beside a victim, which keeps its files in ``folder``; return its outcome."""
+    """Run a testbed with a victim, and return the outcome; the files of the run are kept in ``folder``."""
     shown = subprocess.run(
         [
             *COMMAND, *words, "--speed", f"{rate_bps}b/s", "--victim", f"{int(VICTIM_SHARE * rate_bps)}b/s",
@@ -109,7 +113,7 @@ def outcome_of(words: Sequence[str], rate_bps: int, seconds: int, folder: Path) 
 
 
 def _longest_s(folder: Path, name: str) -> float:
-    """Return the largest of the times that the devices' summaries give by a name."""
+    """Return the maximum in seconds of the named time in the devices' summaries."""
     times = [0]
     for path in folder.rglob("*.ndjson"):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -121,7 +125,7 @@ _WIDTHS = {"queue": 20, "Jain": 12, "victim": 11, "drops": 12}
 
 
 def run(words: Sequence[str] = ()) -> None:
-    """Run them all, print each, and then how often each bound held."""
+    """Run all testbeds, print each run, and print the number of runs in which each bound was kept."""
     parser = argparse.ArgumentParser(prog="python -m bench testbed")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--rate", default="50M")
@@ -174,7 +178,9 @@ def _shown(bound: Bound) -> str:
 
 
 def _sums(runs: Sequence[Run]) -> str:
-    """Return the number of runs in which each bound held, and the median of the devices' waiting times."""
+    """Return the number of runs in which each bound was kept, and the medians of the devices' waiting
+    times.
+    """
     told = ""
     for name, width in _WIDTHS.items():
         held = [each.bounds[name].holds for each in runs]

@@ -1,7 +1,7 @@
-"""The path by columns, whole processes: its start, what a second processor brings, and ratios to tshark.
+"""Processing by columns: start-up time, the speed-up with a second processor, and ratios to tshark.
 
-Commands are compared on one processor and on two (`os.sched_setaffinity`), in turn with two commands at once
-on half of the frames each, which share nothing: that is what a second processor can bring at most.
+Commands run on one processor and on two processors (`os.sched_setaffinity`). For comparison, two independent
+commands each process half of the frames at once, which is the maximum that a second processor can contribute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench import dissect, varied
 FRAMES = 1_000_000
 MANY_FRAMES = max(1, int(os.environ.get("ECMPROTO_BENCH_FRAMES", "10000000")) // FRAMES // 2) * FRAMES * 2
 START_FRAMES = 30_000
-"""Few more than go by columns: nearly all of the time is the start."""
+"""Number of frames that is just large enough for columns, so that nearly all time is start-up time."""
 TSHARK_FRAMES = 100_000
 ROUNDS = 5
 _PCAP_HEADER_OCTETS = 24
@@ -30,7 +30,7 @@ _THEIRS = "vlan.priority == 6 and vlan.id > 40"
 
 
 def run() -> None:
-    """Print them."""
+    """Print the results."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         large, start, small, kinds = (
@@ -72,7 +72,7 @@ def run() -> None:
 
 
 def _repeated(path: Path, frames: int) -> str:
-    """Return a capture of ``frames`` frames, the frames of ``path`` again and again."""
+    """Return the path of a capture with ``frames`` frames, which repeats the frames of ``path``."""
     if frames == FRAMES:
         return str(path)
     longer = path.with_name(f"{path.stem}-{frames}.pcap")
@@ -85,7 +85,9 @@ def _repeated(path: Path, frames: int) -> str:
 
 
 def _compare(what: str, command: Sequence[str], whole: str, half: str, frames: int) -> None:
-    """Print the times of a command on one processor and on two, and of two on half of the frames each."""
+    """Print the times of a command on one processor, on two processors, and of two commands on half of the
+    frames.
+    """
     processors = sorted(os.sched_getaffinity(0))[:2]
     runs = {
         "one": [([*command, whole], processors[:1])],
@@ -105,7 +107,7 @@ def _compare(what: str, command: Sequence[str], whole: str, half: str, frames: i
 
 
 def _timed(run: Sequence[tuple[Sequence[str], Sequence[int]]]) -> tuple[float, float]:
-    """Return the seconds that commands take at once, each on its processors, and of processor time."""
+    """Return the duration and the processor time in seconds of simultaneous commands on given processors."""
     start, before = time.perf_counter(), os.times()
     started = [
         subprocess.Popen(
@@ -121,7 +123,7 @@ def _timed(run: Sequence[tuple[Sequence[str], Sequence[int]]]) -> tuple[float, f
 
 
 def _measured(command: Sequence[str]) -> tuple[float, float]:
-    """Return the median seconds that a process takes, and of processor time."""
+    """Return the medians of the duration and the processor time of a command in seconds."""
     every = sorted(os.sched_getaffinity(0))
     taken = [_timed([(command, every)]) for _ in range(ROUNDS + 1)][1:]  # the first makes what others find
     seconds, used = zip(*taken, strict=True)

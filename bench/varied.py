@@ -1,4 +1,4 @@
-"""Frames as a congestion-managed network has them: messages, tagged data, IP and PAUSE, all different."""
+"""Varied frames of a congestion-managed network: messages, tagged data, IP and PAUSE."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ecmproto.frames.capture import Batch, PcapWriter
 from ecmproto.wire.codec import TCP, UDP, Data, IPv4, Layer
 
 DIFFERENT = 1 << 13
-"""The number of different frames; they come in random order."""
+"""Number of different frames, which are used in random order."""
 
 
 def frames(count: int, seed: int = 5) -> list[bytes]:
-    """Return frames, three in five of them messages."""
+    """Return random frames, of which three in five are messages."""
     generator = random.Random(seed)
     different = [_frame(generator) for _ in range(DIFFERENT)]
     return generator.choices(different, k=count)
 
 
 def write_frames(path: Path, count: int) -> None:
-    """Write a pcap of such frames, one every µs."""
+    """Write a pcap of varied frames, one per µs."""
     with PcapWriter(str(path), force=True) as writer:
         writer.write_batch(Batch.from_frames(frames(count), time_ns=np.arange(count) * 1000))
 

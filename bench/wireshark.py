@@ -1,10 +1,10 @@
-"""tshark with the dissector and without: whole processes, in turn, over the same frames.
+"""tshark with and without the dissector: whole processes, which run alternately on the same frames.
 
-Without it tshark stops at a CN-TAG, so that it has less to do; the same packets without their tags are
-beside it, all of whose headers tshark dissects.
+Without the dissector, tshark stops at a CN-TAG and has less to do. For comparison, tshark also reads the same
+packets without CN-TAGs, and dissects all their headers.
 
-``tag.lua`` is a dissector of CN-TAGs alone, written by hand: the processor time of the two over the same
-tagged frames shows the price of a general dissector, which writes the Info column too.
+``tag.lua`` is a hand-written dissector for CN-TAGs only. The processor times of both dissectors on the same
+tagged frames show the cost of the general dissector, which also writes the Info column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAYS = {
 
 
 def run() -> None:
-    """Print how fast tshark reads tagged frames and CNMs."""
+    """Print the speed of tshark on tagged frames and CNMs."""
     with tempfile.TemporaryDirectory() as folder:
         plugin, tagged, plain = (Path(folder) / name for name in (FILE_NAME, "tagged.pcap", "plain.pcap"))
         plugin.write_text(dissector(), encoding="utf-8")
@@ -60,7 +60,7 @@ def run() -> None:
 
 
 def _beside_by_hand(title: str, plugin: Path, options: list[str]) -> None:
-    """Print the processor time of tshark with ours and with the dissector written by hand, in turn."""
+    """Print the processor times of tshark with ecmproto's dissector and with the hand-written dissector."""
     seconds: dict[Path, list[float]] = {plugin: [], BY_HAND: []}
     for _ in range(ROUNDS):
         for script, spent in seconds.items():
@@ -83,7 +83,7 @@ def _frames(capture: Path, options: list[str]) -> Callable[[], int]:
 
 
 def _write_untagged(tagged: Path, plain: Path) -> None:
-    """Write the frames of a capture again without their CN-TAGs."""
+    """Write a copy of a capture without CN-TAGs."""
     octets = tagged.read_bytes()
     parts, at = [octets[:_FILE_HEADER]], _FILE_HEADER
     while at < len(octets):

@@ -1,15 +1,15 @@
-"""Runs the commands of the documentation: ``python -m docs.transcripts`` writes their output into it.
+"""Runs the commands of the documentation: ``python -m docs.transcripts`` updates the output in the pages.
 
-In the README and the Markdown files of this folder:
+The README and the Markdown files of this folder contain blocks in the following languages:
 
-- a ``console`` block has commands after ``$ ``, each followed by its output, errors too
-- the commands of an ``sh`` block that begin with ``ecmproto`` exit with 0; their output is not shown
-- a ``python`` block runs as it is; one whose first line is ``# NAME.py`` is a module of that name, which
-  later commands of the same document find, and the ``toml`` block after it has its entry points
-- a ``toml`` block whose first line is ``# NAME.toml`` is a file of that name
+- ``console``: commands after ``$ ``, each followed by its output, including errors
+- ``sh``: commands that begin with ``ecmproto`` must exit with 0, and their output is not shown
+- ``python``: code that is run; if the first line is ``# NAME.py``, the block is a module for later commands
+  of the same document, and the ``toml`` block after the module contains its entry points
+- ``toml``: if the first line is ``# NAME.toml``, the block is a file with this name
 
-The blocks of a document run one after the other in one folder, with the repository's ``pcaps/`` in it: who
-follows a page from its beginning does the same.
+The blocks of a document run in order in one folder, which contains the ``pcaps/`` of the repository.
+A reader who follows a page from its start gets the same results.
 """
 
 from __future__ import annotations
