@@ -27,7 +27,7 @@ LONG = ("endurance", "executors", "firstminute", "fleet", "limits", "storms", "t
 
 def main() -> None:
     """Run the benchmarks in order."""
-    # Users' Python keeps what it has compiled; each contender runs once before it is measured.
+    # Byte code is cached, as it is for users. Each contender runs once before it is measured.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if sys.argv[1:] and sys.argv[1] in LONG:
         importlib.import_module(f"bench.{sys.argv[1]}").run(sys.argv[2:])

@@ -148,7 +148,7 @@ def _processes(what: str, folder: Path, million: Path) -> None:
         "into a Parquet file": [_TO_FILE + _PEAK, str(path), str(folder / "out.parquet")],
     }.items():
         start, before = time.perf_counter(), os.times()
-        # its own word for its peak: what the kernel counts for a child begins with its parent's
+        # the process reports its peak itself, because the kernel's value for a child starts at its parent's
         told = subprocess.run([sys.executable, "-c", *arguments], check=True, capture_output=True, text=True)
         seconds, peak = time.perf_counter() - start, int(told.stdout.split()[-1])
         after = os.times()

@@ -118,7 +118,7 @@ def balance(role: str, document: dict[str, Any]) -> dict[str, tuple[int, int]]:
         others = ("bridged_frames", "filtered_frames", "link_local_frames", "refused_frames")
         waiting = int(document["gauges"]["queue_frames"])
         return {
-            # All that comes to the output is for groups.
+            # All frames that arrive at the output have group addresses.
             "received": (received(*inputs), queued + sum(counters[each] for each in others)),
             "queued": (counters["queued_frames"], counters["departed_frames"] + waiting),
             "departed": (counters["departed_frames"], left(last)),

@@ -99,7 +99,7 @@ def run(arguments: Sequence[str]) -> None:
         if given.mishaps:
             _mishaps(path, given.points)
             return
-        # workers of Dask's import what started them: this, and not the command line of benchmarks
+        # Dask workers import the main module, which must be this module, not the command line of benchmarks
         program = "import sys; from bench.executors import measure; measure(*sys.argv[1:])"
         command = [sys.executable, "-c", program, str(path), str(given.points), str(given.rounds)]
         told = subprocess.run(command, env=environment(), check=True, stdout=subprocess.PIPE, text=True)
@@ -141,7 +141,7 @@ def measure(path: str, points: str, rounds: str) -> None:
             found = {_loops(count): (_by_hand(loops[:count], seeds_now), 1.0) for count in (1, 2)}
             for name, executor in executors.items():
                 found[name] = _swept(executor, WORKERS[name], call, seeds_now)
-            if turn:  # the first one warms up
+            if turn:  # the first round warms up
                 for name, each in found.items():
                     seen.setdefault(name, []).append(each)
         for loop in loops:

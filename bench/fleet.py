@@ -105,7 +105,7 @@ def spoil(paths: Sequence[Path]) -> None:
     paths[len(paths) // 2].write_bytes(b"no capture at all\n" * 10)
 
 
-# What comes of it -----------------------------------------------------------------------------------------
+# Results --------------------------------------------------------------------------------------------------
 
 
 def results(folder: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Networks in virtual time: simulated frames per second, compared with plain Python and other simulators.
 
 All simulators run the same incast without control. Four sources of 2.5 Gb/s at equal distances, each at an
-edge switch, send to a host behind two switches. Frames have 1500 octets, and links have 10 Gb/s. Slow
+edge switch, send through two more switches to a host. Frames have 1500 octets, and links have 10 Gb/s. Slow
 simulators run for less time. SimPy (dependency group ``bench``) and the Python package of ns-3 (``pip install
 ns3``) take part if they are installed.
 """

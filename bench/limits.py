@@ -133,7 +133,7 @@ def run(words: Sequence[str] = ()) -> None:
     print(f"{'mechanism':10}  {'holds up to':>12}  misses at", flush=True)
     for place, name in enumerate(names):
         testbeds, now_s = _Testbeds(name, asked.seconds), time.monotonic()
-        # The first one has the most to look for.  A rate that is missed takes all attempts.
+        # The search for the first mechanism takes longest. A rate that misses a bound needs all attempts.
         share_s = (end_s - now_s) / (len(names) - place) if place else 2 * (end_s - now_s) / (len(names) + 1)
         last_s = now_s + share_s - _ATTEMPTS * (asked.seconds + _RUN_MORE_S)
         limit = found_limit(testbeds.misses, first, is_over=partial(_is_past, last_s))

@@ -42,7 +42,7 @@ _SHARE_OF_SIZES = {64: 0.4, 576: 0.2, 1500: 0.4}
 
 def run() -> None:
     """Print all results."""
-    # First what is measured as a process: a child's peak counts what its parent had at that time.
+    # Processes are measured first, because the peak memory of a child includes its parent's memory.
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "large.pcap")
         _write(path, FRAMES)

@@ -59,7 +59,7 @@ def _contest(
         packet.clear_cache()
         return bytes(packet)
 
-    # Scapy dissects lazily in places: touching the innermost layer makes it do the whole frame
+    # Scapy dissects some layers lazily: access to the innermost layer dissects the whole frame
     decoders["Scapy"] = lambda: _repeat(lambda: ether(octets).lastlayer(), 200)
     encoders["Scapy"] = lambda: _repeat(rebuilt, 200)
     if dpkt_ethernet is not None:

@@ -1,5 +1,6 @@
-"""Pause storms compared with other tools: the time in which paused queues could send, from receive time
-stamps.
+"""Pause storms compared with other tools: the time in which paused queues could send.
+
+The times are from the time stamps of the receiver.
 
 ``python -m bench storms [--seconds N] [--peers N] [--ports N,…] [--only NAME,…]`` tests one port and sixteen
 ports, on an idle machine and with four busy processes. A table shows all results. The links have 400 Gb/s. A

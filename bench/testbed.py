@@ -76,7 +76,7 @@ def bounds(testbed: str, outcome: dict[str, Any], victim_bps: float) -> dict[str
     return {
         "queue": standing,
         "Jain": Bound(f"{outcome['fairness']:.3f}", outcome["fairness"] >= _LEAST_JAIN if limits else None),
-        # PAUSE and PFC stop it too.
+        # PAUSE and PFC also stop the victim.
         "victim": Bound(
             f"{victim:.0%}", victim >= _LEAST_VICTIM if limits and testbed not in PAUSING else None
         ),

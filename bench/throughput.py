@@ -116,7 +116,7 @@ def _timed(run: Sequence[tuple[Sequence[str], Sequence[int]]]) -> tuple[float, f
         )
         for command, allowed in run
     ]  # fmt: skip
-    if any(process.wait() not in (0, 1) for process in started):  # 1: findings of `check`
+    if any(process.wait() not in (0, 1) for process in started):  # `check` exits with 1 if there are findings
         raise RuntimeError(f"{run}: expected exit codes 0 and 1")
     seconds, after = time.perf_counter() - start, os.times()
     return seconds, sum(after[2:4]) - sum(before[2:4])
@@ -125,7 +125,7 @@ def _timed(run: Sequence[tuple[Sequence[str], Sequence[int]]]) -> tuple[float, f
 def _measured(command: Sequence[str]) -> tuple[float, float]:
     """Return the medians of the duration and the processor time of a command in seconds."""
     every = sorted(os.sched_getaffinity(0))
-    taken = [_timed([(command, every)]) for _ in range(ROUNDS + 1)][1:]  # the first makes what others find
+    taken = [_timed([(command, every)]) for _ in range(ROUNDS + 1)][1:]  # the first run fills caches
     seconds, used = zip(*taken, strict=True)
     return statistics.median(seconds), statistics.median(used)
 

@@ -227,7 +227,7 @@ def files() -> Iterator[tuple[str, str]]:
     """Yield the path and the contents of each file; paths begin with ``share/``."""
     for command in declared_commands(cli):
         yield f"share/man/man1/{page_name(command.path)}.1", command_page(command)
-    # ecmproto-fields is the command's
+    # the name ecmproto-fields belongs to the page of the command
     topics = {"field-names": fields_page, "parameters": parameters_page, "rules": rules_page}
     for name, made in topics.items():
         yield f"share/man/man7/ecmproto-{name}.7", made()

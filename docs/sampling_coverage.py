@@ -110,7 +110,7 @@ def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[t
     assert statistics.sample is not None
     stated = {(each.figure, each.subject): (each.low, each.high) for each in statistics.sample.estimates}
     seconds = statistics.span.duration_ns / 1e9
-    if not seconds:  # of one frame there are no estimates
+    if not seconds:  # there are no estimates from a single frame
         return
     mean_octets = statistics.octets / statistics.frames
     for key, value in truth.items():

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Machines are driven, and declarations read, as plain Python: that compiles nothing.
+# Machines run as plain Python, so nothing is compiled.
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 from docs.site.pages import DOCS, REPOSITORY, write_sources

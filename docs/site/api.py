@@ -160,9 +160,9 @@ def _homes() -> dict[int, str]:
 
 def _directive(module: str, name: str, value: object) -> list[str]:
     if inspect.isclass(value):
-        # The field reference has what formats hold.
+        # The field reference lists the fields of formats.
         is_format = issubclass(value, Layer | Packet) and value is not Layer
-        # A Scapy layer that is made of a format calls itself as that does.
+        # A Scapy layer that is derived from a format has the name of the format.
         is_made = issubclass(value, Packet) and value.__module__.startswith("ecmproto.wire.formats")
         options = ["   :no-index:"] if is_made else []
         return [f".. autoclass:: {module}.{name}", *options, *([] if is_format else ["   :members:"])]

@@ -32,7 +32,7 @@ def state_diagram(states: Sequence[str], transitions: Sequence[Transition], titl
         before, after = place[each.before], place[each.after]
         side = "right" if after >= before else "left"
         loop = before == after
-        # An end is sorted by where the other one is, so that arrows from one box do not cross.
+        # Ends are sorted by the position of the other end, so that arrows from one box do not cross.
         ends.setdefault((before, side), []).append((number, after + (0.3 if loop else 0.0), 0))
         ends.setdefault((after, side), []).append((number, before + (0.6 if loop else 0.0), 1))
     counts = [

@@ -186,7 +186,7 @@ def _sampled(point: Any, qlen_octets: int, *, tagged: bool, tag: int) -> Message
             outbox,
         )
         seen += int(outbox.posted.count)
-        if seen > 1 and outbox.posted.count:  # of the first, the queue was another before
+        if seen > 1 and outbox.posted.count:  # before the first sample, the queue had another length
             return outbox.messages[0]
     raise AssertionError(f"no sample with {qlen_octets} octets in the queue")
 

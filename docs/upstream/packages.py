@@ -75,7 +75,7 @@ def _debian(sdist: Path, folder: Path) -> None:
         f" -- Debian Python Team <team+python@tracker.debian.org>  {format_datetime(datetime.now(UTC))}\n",
         encoding="utf-8",
     )
-    # -d: a stable release has older versions of dependencies; its Python takes ours
+    # -d, because a stable release has older versions of dependencies
     environment = os.environ | {
         "PYTHONPATH": sysconfig.get_path("purelib"),
         "PATH": f"/usr/sbin:{os.defpath}",
