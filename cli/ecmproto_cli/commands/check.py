@@ -110,7 +110,7 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Check a capture against the rules of congestion management; exit with 1 if it breaks one.
+    """Check a capture against the rules of congestion management. The exit code is 1 if there are findings.
 
     \b
     ecmproto check -r in.pcapng

@@ -86,7 +86,8 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 )  # fmt: skip
 @click.option(
     "--times/--no-times", "times", default=None,
-    help="List frames that differ only in time.  [default: unless they are more than half of all frames]",
+    help="List frames that differ only in time.  [default: --times, but --no-times if more than half of the "
+    "frames differ only in time]",
 )  # fmt: skip
 @click.option(
     "--window", metavar="N", type=click.IntRange(min=_MIN_WINDOW, max=_MAX_WINDOW),

@@ -77,8 +77,8 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 )  # fmt: skip
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="Show this field (`ecmproto fields` lists all), in -T fields, csv, parquet or arrow; the default "
-    "is then -T fields. encapsulated.FIELD is a field of the frame inside a CNM, ECM, BCN or E²CM message.",
+    help="Show this field, in -T fields (the default with -e), csv, parquet or arrow. `ecmproto fields` "
+    "lists the fields. encapsulated.FIELD is a field of the frame inside a CNM, ECM, BCN or E²CM message.",
 )  # fmt: skip
 @fields_option
 @click.option(

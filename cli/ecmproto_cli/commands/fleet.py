@@ -186,7 +186,8 @@ def check(
 @filter_option("Write only frames that this display filter selects.")
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="Write this column; `ecmproto fields` lists them.  [default: frames, addresses, tags and messages]",
+    help="Write this column. `ecmproto fields` lists the columns.  [default: frames, addresses, tags and "
+    "messages]",
 )  # fmt: skip
 @fields_option
 @with_ethertypes

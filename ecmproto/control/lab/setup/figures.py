@@ -120,7 +120,10 @@ _SETTLING = (
     "time until the average of {} stays within limits until the end of the range; a percentage means limits "
     f"around the mean over the last tenth of the range (S002); the last value is {_AVERAGED}"
 )
-_REACHES = f"time from the start of the range until {{}} reaches this value; the last value is {_AVERAGED}"
+_REACHES = (
+    "time from the start of the range until {} reaches the first argument. "
+    f"The second argument is {_AVERAGED}"
+)
 
 
 def _of(of: str, dimension: Dimension, doc: str, *limits: Limits) -> Measurement:

@@ -23,21 +23,23 @@ class CSIGParameters(Parameters):
     )  # fmt: skip
     rate_step_bps: int = rate(
         "rate_step", 0, (0, _MAX_BPS), source=_CHOICE,
-        doc="size of a bucket of the available bandwidth; 0: 1/31 of the port's rate",
+        doc="step between two values of the available bandwidth. If the step is 0, 1/31 of the port's rate "
+        "is used",
     )  # fmt: skip
     delay_step_ns: int = duration(
         "delay_step", 1_000, (1, _MAX_NS), source=_CHOICE,
-        doc="size of a bucket of the delay, which is the time to send all waiting frames and the "
+        doc="step between two values of the delay, which is the time to send all waiting frames and the "
         "arriving frame",
     )  # fmt: skip
     depth_step_octets: int = octets(
         "depth_step", 16_000, (1, MOST_OCTETS), source=_CHOICE,
-        doc="size of a bucket of the queue length, which is the queue of the frame's priority including "
-        "the frame",
+        doc="step between two values of the queue length, which is the queue of the frame's priority "
+        "including the frame",
     )  # fmt: skip
     locator: int = count(
         "locator", 0, (0, 127), source=f"{_DRAFT} LM",
-        doc="locator that the port writes with its own values; 0: the last seven bits of the port's address",
+        doc="locator that the port writes together with its values. If the locator is 0, the port writes the "
+        "last seven bits of its address",
     )  # fmt: skip
 
 

@@ -348,8 +348,8 @@ RULES = (
         sentence="Both ends of a link use the same version of DCBX.",
         why=(
             "An end that uses IEEE 802.1Qaz ignores the TLVs of the CEE and CIN versions, and vice versa. "
-            "Even a willing end then adopts no settings. The rule needs DCBX TLVs from two stations on an "
-            "interface."
+            "The ends therefore do not exchange any settings. The rule needs DCBX TLVs from two stations on "
+            "an interface."
         ),
         severity="error",
         subject=PORT,

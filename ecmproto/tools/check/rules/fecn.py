@@ -552,7 +552,7 @@ RULES = (
     Rule(
         id="FECN001",
         name="version and reserved bits",
-        sentence=drafts.zero_fields("a FECN returning frame", has_q=True),
+        sentence=drafts.zero_fields("a FECN message", has_q=True),
         why=drafts.IGNORED,
         clause="S003; wire-formats 1.1, 7",
         severity="error",

@@ -38,7 +38,7 @@ class Counted(Closed):
 
     has_all: bool = flag(
         "has_all", False, source="choice",
-        doc="assume that the capture contains all frames to the congestion points. With no, the rule checks "
+        doc="assume that the capture contains all frames to the congestion points. Otherwise the rule checks "
         "only congestion points with enough captured octets",
     )  # fmt: skip
     enough: float = ratio(

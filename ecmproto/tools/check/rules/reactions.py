@@ -36,7 +36,7 @@ class Closed(Parameters):
 
     closed: bool = flag(
         "closed", False, source="choice",
-        doc="assume that every source receives the messages. With no, the rule applies only if at least one "
+        doc="assume that every source receives the messages. Otherwise the rule applies only if at least one "
         "flow slows down",
     )  # fmt: skip
 
