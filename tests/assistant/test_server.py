@@ -1,4 +1,4 @@
-"""``ecmproto mcp``, queried by the client of the official SDK over stdin and stdout."""
+"""``ecmproto mcp``, called by the client of the official SDK over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def asked(folder: Path, *questions: tuple[str, dict[str, Any]]) -> tuple[dict[str, Any], list[Any]]:
-    """Return the tools of a server, and its answers."""
+    """Return the tools of a server, and the results of calls."""
     mcp = pytest.importorskip("mcp")
 
     async def ask() -> tuple[dict[str, Any], list[Any]]:

@@ -1,4 +1,6 @@
-"""Frames for the tests of tables: stacks of tags of all kinds, hostile ones, cut ones, random octets."""
+"""Frames for tests of tables: stacks of all types of tags, hostile frames, truncated frames, and random
+octets.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ DA, SA = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 
 
 def batch_of(frames: Sequence[bytes]) -> Frames:
-    """Return the frames as buffer, offsets and captured octets, with octets of none between them."""
+    """Return the buffer, the offsets and the captured lengths of frames, with unused octets between the
+    frames.
+    """
     gap = b"\x81\x00\x88"
     lengths = np.array([len(frame) for frame in frames], np.int64)
     buffer = np.frombuffer(b"".join(frame + gap for frame in frames), np.uint8)
@@ -72,6 +76,6 @@ DEEP = st.builds(
     st.lists(TAGS, max_size=3),
     ENDS,
 )
-"""Tags far beyond the octets that some look at."""
+"""Frames with more tags than some parsers read."""
 CUT = st.builds(lambda frame, n: frame[: n % (len(frame) + 1)], st.one_of(STACKS, DEEP), st.integers(0, 999))
 ANY = st.one_of(STACKS, ORDINARY, CUT, DEEP, st.binary(max_size=60))

@@ -1,4 +1,4 @@
-"""Classification of frames: tags in any order and depth, what may be sampled, what occupies queues."""
+"""Classification of frames: tags in any order and depth, sampled frames, and frames that occupy queues."""
 
 from __future__ import annotations
 

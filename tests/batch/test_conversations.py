@@ -1,4 +1,6 @@
-"""Conversations of IP packets: exact numbers, queue pairs that acknowledges tie, and the flows of CNPs."""
+"""Conversations of IP packets: exact numbers, queue pairs that acknowledges connect, and the flows of
+CNPs.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ WRITE, ACKNOWLEDGE = 0x07, 0x11
 
 
 def packet(source: bytes, destination: bytes, *layers: Layer) -> bytes:
-    """Return a frame; IPv6 for addresses of 16 octets."""
+    """Return a frame, which is IPv6 for addresses of 16 octets."""
     ip: Layer = IPv4(src=source, dst=destination)
     if len(source) == 16:
         ip = IPv6(src=source, dst=destination)
@@ -50,7 +52,7 @@ def table(*frames: bytes, learnt: tuple[bytes, ...] = ()) -> FlowTable:
 
 
 def found(made: FlowTable, qp: int) -> str | None:
-    """Return the flow of A that a CNP from B with this queue pair is about."""
+    """Return the flow of A to which a CNP from B with this queue pair refers."""
     station, flow = made.find_queue_pair(MAC[A], QueuePair(A, B, qp))
     return (
         None
@@ -171,7 +173,7 @@ def test_numbers_are_exact(wanted: list[tuple[bytes, bytes, int, int, int]]) -> 
 
 
 def _plain(address: bytes) -> str:
-    """Return an address as text; an IPv4 one is what IPv6 maps it to."""
+    """Return an address as text; an IPv4 address is returned as an IPv4-mapped IPv6 address."""
     if len(address) == 4:
         address = bytes(10) + b"\xff\xff" + address
     return ipaddress.ip_address(address).compressed

@@ -1,4 +1,4 @@
-"""Destinations: numbered in the order of their first frames, groups apart."""
+"""Destinations are numbered in the order of their first frames, separately from groups."""
 
 from __future__ import annotations
 

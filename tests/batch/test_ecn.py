@@ -1,4 +1,4 @@
-"""The ECN field of frames in a batch: read, written, and IPv4's header checksum updated with it."""
+"""The ECN field of frames in a batch: reading, writing, and updating the IPv4 header checksum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAYOUT = tag_layout(ECNField())
 
 
 def checksum(header: bytes) -> int:
-    """Return the sum over a header (RFC 1071): 0xffff where its checksum is right."""
+    """Return the sum over a header (RFC 1071), which is 0xffff if the checksum is correct."""
     total = sum(int.from_bytes(header[at : at + 2]) for at in range(0, len(header), 2))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

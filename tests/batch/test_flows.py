@@ -1,4 +1,6 @@
-"""Stations and flows: as a dictionary of their keys numbers them, whatever the batches and the order."""
+"""Stations and flows have the numbers that a dictionary of their keys assigns, whatever the batches and the
+order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Frames in mirrors and tunnels: readers return the innermost frame; statistics equal the bare frames'."""
+"""Mirrored and tunnelled frames: readers return the innermost frames, and statistics equal the bare frames'
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from ecmproto.wire.codec import encode
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 BUNDLED = sorted(path for path in PCAPS.glob("*.pcap*") if path.name != "malformed.pcapng")
-"""All but the capture whose IP headers state lengths that their frames have not."""
+"""Bundled captures, except for the capture whose IP headers state wrong lengths."""
 MACS = bytes.fromhex("020000001001020000001002")
 SOURCE, DESTINATION = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
 Wrapper = Callable[[bytes, int], bytes]
@@ -146,7 +148,7 @@ def documents_of_bare(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, tu
 
 
 def documents(path: Path) -> tuple[object, ...]:
-    """Return the output of statistics, checks and a replay of a capture, without names of interfaces."""
+    """Return the output of statistics, checks and a replay of a capture, without interface names."""
     counts = as_document(capture_stats(str(path)), "x")
     interfaces = [each["frames"] for each in counts.pop("interfaces") if each["frames"]]
     notes = [each for each in counts.pop("notes") if not re.search("mirror|(?i:network cards)", each)]

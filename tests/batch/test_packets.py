@@ -1,4 +1,4 @@
-"""One parser of headers: kernels, columns and flow tables find in a frame what the codec finds."""
+"""The header parser: kernels, columns and flow tables find the same values in a frame as the codec."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HOP_BY_HOP = (
 
 
 def assert_agreement(octets: Sequence[bytes], original: Sequence[int]) -> None:
-    """Hold packets, flow keys, ECN fields, CNPs and columns of a batch to the codec."""
+    """Assert that packets, flow keys, ECN fields, CNPs and columns of a batch agree with the codec."""
     assert [str(each) for each in HeaderCheck().of_captured(octets, original)] == []
 
 
@@ -64,7 +64,7 @@ def test_drawn_frames_are_parsed_as_by_the_codec(frame: Frame, data: st.DataObje
 
 
 def mutated(examples: Sequence[bytes], count: int, seed: int) -> Iterator[tuple[bytes, int]]:
-    """Yield altered and cut copies of frames with their lengths on the wire."""
+    """Yield altered and truncated copies of frames with their original lengths."""
     draw = random.Random(seed)
     for _ in range(count):
         octets = bytearray(draw.choice(examples))

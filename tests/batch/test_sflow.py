@@ -1,4 +1,4 @@
-"""sFlow: sampled headers are frames, discards and counters are rows; lengths are never believed."""
+"""sFlow: sampled headers become frames, discards and counters become rows, and lengths are checked."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_other_sflow_versions_stay_frames(first: bytes, tmp_path: Path) -> None:
 
 
 def slow(octets: bytes) -> tuple[list[bytes], Counter[str]]:
-    """Return the sampled headers of Ethernet, and discards, of a datagram, read field by field."""
+    """Return the sampled Ethernet headers and the discards of a datagram, read field by field."""
 
     def word(at: int) -> int:
         return int(struct.unpack_from("!I", octets, at)[0])
@@ -274,7 +274,7 @@ def test_thousands_of_empty_samples_are_bounded(tmp_path: Path) -> None:
 
 
 def fields_of(tshark: str, path: Path, names: Sequence[str]) -> list[list[list[str]]]:
-    """Return the values of fields, by packet and field, as tshark has them."""
+    """Return the values of fields from tshark, by packet and field."""
     options = [part for name in names for part in ("-e", name)]
     command = [tshark, "-n", "-r", str(path), "-T", "fields", *options]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout

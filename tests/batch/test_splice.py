@@ -1,4 +1,4 @@
-"""Octets put in, taken out and written over: exactly what the functions for single frames do."""
+"""Insertion, removal and replacement of octets agree with the functions for single frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time stamps of taps and switches: times, ports and frames are those before the device added them."""
+"""Time stamps of taps and switches: the times, ports and frames from before the device added the stamps."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_interfaces_report_the_fcs_as_removed(tmp_path: Path) -> None:
 
 
 DELAYS_NS = [(n * 7919) % 20_000 for n in range(300)]
-"""The delay of each frame on its way to the capture."""
+"""Delay in ns of each frame on its way to the capture."""
 
 
 def slow(tmp_path: Path, frames: list[bytes], apart_ns: int) -> Path:
@@ -310,7 +310,7 @@ def test_tshark_reads_the_same_ixia_trailers(tshark: str, tmp_path: Path) -> Non
 
 
 def key(ticks: int, utc_ns: int, carrier: str = "") -> bytes:
-    """Return a key frame by the table of the 7150's time stamps."""
+    """Return a key frame with the format of the 7150's time stamps."""
     content = struct.pack("!QQQQQHHBB", ticks, utc_ns, ticks - 9, utc_ns + 500, 3, 1200, 7, 1, 0)
     if carrier.startswith("ip"):
         return encode(build(f"{carrier} udp dstport=50000 data data={content.hex()}"))

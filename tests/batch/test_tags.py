@@ -1,4 +1,4 @@
-"""The tags in a batch: offsets, the position of a new one, and the newest one's values."""
+"""The tags of frames in a batch: offsets, the position for a new tag, and the values of the newest tag."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def own(frame: str | bytes, kind: str, ethertypes: EtherTypes = DEFAULT) -> OwnT
 
 
 def values(kind: str, layer: Any) -> tuple[bool, int, int]:
-    """Return a tag's values as machines receive them."""
+    """Return the values of a tag in the form that machines receive."""
     if kind == "fecn":
         return True, layer.rate, layer.rlq_id
     if kind == "qcn":

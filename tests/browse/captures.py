@@ -14,11 +14,11 @@ PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 
 
 OPENED: list[Browser] = []
-"""Browsers to be closed after each module's tests."""
+"""Browsers that are closed after the tests of each module."""
 
 
 def opened(*paths: Path | str) -> Browser:
-    """Return the browser of captures, wholly indexed."""
+    """Return a browser for captures, after all frames are indexed."""
     pages = open_pages([str(path) for path in paths])
     pages.start(first=True)
     assert pages.finish(30)
@@ -27,7 +27,7 @@ def opened(*paths: Path | str) -> Browser:
 
 
 def frames(count: int, *, first: int = 0) -> Batch:
-    """Return frames of 60 octets and more that contain their numbers."""
+    """Return frames of at least 60 octets that contain their numbers."""
     octets = [
         bytes(12) + b"\x88\xb5" + number.to_bytes(4) + bytes(42 + number % 7)
         for number in range(first, first + count)
@@ -43,7 +43,7 @@ def write_pcap(path: Path, count: int) -> Path:
 
 
 def write_sections(path: Path, *counts: int) -> Path:
-    """Write a pcapng capture in which an interface is described in front of each run of frames."""
+    """Write a pcapng capture in which an interface is described before each run of frames."""
     with PcapngWriter(str(path), interfaces=[]) as writer:
         for index, count in enumerate(counts):
             writer.add_interface(Interface(index=index, linktype=1, name=f"port{index}"))

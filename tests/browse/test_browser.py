@@ -1,4 +1,4 @@
-"""Actions of a person on a capture: rows, times, filters of fields, flows, marks, copies."""
+"""Actions of users on a capture: rows, times, field filters, flows, marks and copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.browse.captures import PCAPS, opened, write_pcap
 
 
 def shown(browser: Browser) -> list[int]:
-    """Return the numbers, from 1, of the frames that are shown, once all are known."""
+    """Wait until all frames are known, and return the numbers of the shown frames, starting at 1."""
     if browser.run is not None:
         assert browser.run.done.wait(60)
         assert browser.run.error is None
@@ -26,7 +26,7 @@ def shown(browser: Browser) -> list[int]:
 
 
 def found(browser: Browser) -> int | None:
-    """Return the number of the frame that was looked for."""
+    """Return the number of the frame that a search found."""
     assert browser.search is not None
     assert browser.search.done.wait(60)
     assert browser.search.error is None

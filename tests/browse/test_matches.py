@@ -1,4 +1,4 @@
-"""Filters in the background select what filters select; searches find the nearest."""
+"""Background filters select the same frames as other filters, and searches find the nearest frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames by number: the same as read from the first to the last, whatever the capture is kept in."""
+"""Access to frames by number gives the same frames as reading in order, for all types of captures."""
 
 from __future__ import annotations
 

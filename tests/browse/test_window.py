@@ -1,4 +1,6 @@
-"""The window: its screens held as text (`ECMPROTO_GOLDEN=1` writes them anew), its keys, a real terminal."""
+"""The window: screens compared with stored text (`ECMPROTO_GOLDEN=1` updates the text), keys, and a real
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -43,35 +45,35 @@ def text_of(app: BrowseApp) -> str:
 
 
 class Driver:
-    """Presses keys, and waits until what they began is done."""
+    """Presses keys in a window, and waits until the actions are finished."""
 
     def __init__(self, app: BrowseApp, pilot: Pilot[None]) -> None:
         self.app = app
         self._pilot = pilot
 
     async def press(self, *keys: str) -> str:
-        """Press keys one after the other; return what is to be seen then."""
+        """Press keys in order, and return the screen."""
         await self._pilot.press(*keys)
         return await self.settled()
 
     async def type(self, text: str, *keys: str) -> str:
-        """Type a text into the line that is open, then press keys."""
+        """Type text into the open prompt, and press keys."""
         self.app.prompt.field.insert_text_at_cursor(text)
         return await self.press(*keys)
 
     async def ask(self, text: str, *keys: str) -> str:
-        """Open a line by the first character of a text, and type the rest into it."""
+        """Open a prompt with the first character of a text, and type the remaining characters."""
         key = {"&": "ampersand", "/": "slash", ":": "colon"}.get(text[0], text[0])
         await self.press(key)
         return await self.type(text[1:], *keys)
 
     async def click(self, where: str, offset: tuple[int, int]) -> str:
-        """Click on a place of a pane."""
+        """Click at a position in a pane."""
         await self._pilot.click(where, offset=offset)
         return await self.settled()
 
     async def settled(self) -> str:
-        """Wait until nothing is under way; return what is to be seen."""
+        """Wait until all actions are finished, and return the screen."""
         app = self.app
         for _ in range(500):
             await self._pilot.pause(0.01)
@@ -85,7 +87,7 @@ class Driver:
 
 
 def drive(path: Path, size: tuple[int, int], script: Callable[[Driver], Awaitable[None]]) -> None:
-    """Run a script against the window of a capture."""
+    """Run a script in the window of a capture."""
 
     async def driven() -> None:
         app = BrowseApp(opened(path))
@@ -97,7 +99,7 @@ def drive(path: Path, size: tuple[int, int], script: Callable[[Driver], Awaitabl
 
 
 def hold(name: str, seen: str) -> None:
-    """Compare what is seen with the screen of that name."""
+    """Compare the screen with the stored screen of this name."""
     seen = seen.replace(str(PCAPS), "pcaps")
     path = SCREENS / f"{name}.txt"
     if os.environ.get("ECMPROTO_GOLDEN"):
@@ -353,7 +355,7 @@ def test_without_a_terminal_or_a_library(
 
 
 class Terminal:
-    """A pseudo-terminal in which a command runs."""
+    """A pseudo-terminal that runs a command."""
 
     def __init__(self, command: str, *, size: tuple[int, int] = SMALL) -> None:
         self._screen = pyte.Screen(*size)
@@ -366,7 +368,7 @@ class Terminal:
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, shape)
 
     def wait(self, text: str, seconds: float = 60) -> str:
-        """Wait until a text is to be seen."""
+        """Wait until the screen shows a text."""
         end = time.monotonic() + seconds
         while text not in self.text:
             assert time.monotonic() < end, self.text
@@ -378,7 +380,7 @@ class Terminal:
         return "\n".join(self._screen.display)
 
     def read(self, seconds: float) -> bool:
-        """Take what comes within some time; False at the end."""
+        """Read output for some time, and return False at the end of the output."""
         if not select.select([self._descriptor], [], [], seconds)[0]:
             return True
         try:
@@ -393,7 +395,7 @@ class Terminal:
         os.write(self._descriptor, keys.encode())
 
     def end(self) -> int:
-        """Wait for its end; return its exit code."""
+        """Wait until the command ends, and return its exit code."""
         while self.read(1):
             pass
         _, status = os.waitpid(self.pid, 0)

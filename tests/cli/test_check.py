@@ -1,4 +1,4 @@
-"""``ecmproto check``: what it prints, its exit codes, its documents, baselines, and rules of one's own."""
+"""``ecmproto check``: output, exit codes, report documents, baselines, and user-defined rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CPID = "02:00:00:00:00:c1/1"
 
 @pytest.fixture
 def capture(tmp_path: Path) -> str:
-    """Three CNMs: a right one, one of Version 1, and one of another congestion point."""
+    """Write three CNMs: a correct CNM, a CNM with Version 1, and a CNM from another congestion point."""
     seen = [
         frame(LINE),
         frame(LINE, version=1),

@@ -1,4 +1,4 @@
-"""Completion: candidates by click's protocol for each shell, and in real shells, which are typed to."""
+"""Completion: candidates for each shell through click's protocol, and completion in real shells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Request the candidates after a line, as bash's script does; whole words without their quoting."""
+    """Return a function that requests the candidates for a line as the bash script does."""
     return asking("bash", monkeypatch)
 
 
@@ -252,7 +252,7 @@ def test_a_line_is_split_as_a_shell_does(
 
 @pytest.fixture
 def home(tmp_path: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A folder with ``ecmproto`` in it, and the script of the shell."""
+    """Create a folder with an ``ecmproto`` program and the completion script of the shell."""
     command = tmp_path / "ecmproto"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ecmproto_cli "$@"\n')
     command.chmod(0o755)
@@ -296,7 +296,7 @@ def test_a_real_shell_completes_typed_words(shell: str, home: Path) -> None:
 
 
 class _Terminal:
-    """A program in a terminal of its own, that is typed to."""
+    """A program in a pseudo-terminal, which receives typed text."""
 
     def __init__(self, arguments: list[str], environment: dict[str, str], folder: Path) -> None:
         self._pid, self._fd = pty.fork()
@@ -305,7 +305,7 @@ class _Terminal:
             os.execvpe(arguments[0], arguments, {**os.environ, **environment})
 
     def type(self, text: str, *, until: str) -> None:
-        """Type, and wait until the screen has shown that since."""
+        """Type text, and wait until the new output contains ``until``."""
         os.write(self._fd, text.encode())
         shown, end = "", time.monotonic() + 30
         while until not in shown:

@@ -1,4 +1,4 @@
-"""``ecmproto craft`` as people call it."""
+"""``ecmproto craft`` as users run the command."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 
@@ -25,7 +25,7 @@ CNM_HEX = encode(build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3)).hex()
 
 
 def craft(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run the command in a process of its own."""
+    """Run the command in a separate process."""
     code = "import sys; from ecmproto_cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, "craft", *arguments], input=stdin, capture_output=True, check=False

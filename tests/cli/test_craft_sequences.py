@@ -1,4 +1,4 @@
-"""Storms and sequences of ``ecmproto craft``: captures, specifications, expectations, mistakes."""
+"""Storms and sequences of ``ecmproto craft``: captures, specifications, expectations and errors."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 

@@ -1,4 +1,4 @@
-"""``ecmproto demo``: the captures that come along; ``make demo`` runs the whole in CI."""
+"""``ecmproto demo``: the bundled captures; ``make demo`` runs the whole demonstration in CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ecmproto diff`` as users run it."""
+"""``ecmproto diff`` as users run the command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIXED, NEXT = str(FOLDER / "mixed.pcap"), str(FOLDER / "mixed.pcapng")
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int) -> tuple[str, str]:
-    """Return the command's stdout and stderr."""
+    """Run the command, and return its stdout and stderr."""
     assert run(["diff", *arguments, "--color", "never"]) == code
     seen = capsys.readouterr()
     return seen.out, seen.err
@@ -26,7 +26,7 @@ def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int)
 
 @pytest.fixture
 def edited(tmp_path: Path) -> str:
-    """The capture of each kind, edited: a frame gone, one changed, one later, one moved, one added."""
+    """Write an edited copy of a capture, with a missing, a changed, a later, a moved and an added frame."""
     with open_capture(MIXED) as reader:
         (batch,) = list(reader)
     frames, times = list(batch.frames()), batch.time_ns.tolist()

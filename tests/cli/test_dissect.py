@@ -1,4 +1,4 @@
-"""``ecmproto dissect`` as users run it: what it refuses, how it ends, and that tshark sees the same."""
+"""``ecmproto dissect`` as users run the command: invalid options, exit codes, and agreement with tshark."""
 
 from __future__ import annotations
 
@@ -137,7 +137,9 @@ def test_the_shown_frames_are_copied(
 
 
 def pcapng(major: int, *ticks: int) -> bytes:
-    """Return a section of a version with one Ethernet interface, counting µs, and a frame at each time."""
+    """Return a pcapng section with the given version, an Ethernet interface in µs, and a frame for each
+    time.
+    """
     frame = next(iter(FRAMES.values()))
     bodies = [(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, major, 0, -1)), (1, struct.pack("<HHI", 1, 0, 0))]
     for tick in ticks:
@@ -224,7 +226,7 @@ def test_closed_pipe_ends_quietly(tmp_path: Path) -> None:
 
 
 def waiting_octets(pipe: IO[bytes]) -> int:
-    """Return the number of octets that wait in a pipe."""
+    """Return the number of octets that are pending in a pipe."""
     count = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
     return int.from_bytes(count, sys.byteorder)
 

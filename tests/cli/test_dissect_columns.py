@@ -149,7 +149,7 @@ def test_unknown_names_are_refused(sample: Path, capsys: pytest.CaptureFixture[s
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Have a capture of many batches, and ``times`` interrupts after the first one."""
+    """Create a capture of many batches, and cause ``times`` interrupts after the first batch."""
     from ecmproto.frames.columns import files
 
     made = files.batch_tasks

@@ -1,4 +1,4 @@
-"""``ecmproto dissect -Y``: what is shown and copied, with the numbers and times of the whole capture."""
+"""``ecmproto dissect -Y``: selected frames keep the numbers and times of the whole capture."""
 
 from __future__ import annotations
 

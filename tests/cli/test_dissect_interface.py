@@ -1,4 +1,4 @@
-"""``ecmproto dissect -i``: a capture of an interface is like any other."""
+"""``ecmproto dissect -i``: a capture from an interface is processed like a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = bytes(12) + b"\x99\x99" + bytes(46)
 
 @contextmanager
 def traffic() -> Iterator[None]:
-    """Send a CNM and a frame of data every few ms."""
+    """Send a CNM and a data frame every few milliseconds."""
     ended = threading.Event()
     batch = Batch.from_frames([CNM, DATA])
     with FrameSender(NEAR) as sender:

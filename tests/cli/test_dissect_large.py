@@ -1,4 +1,4 @@
-"""``ecmproto dissect`` of large captures: the switch to columns shows in nothing but speed."""
+"""``ecmproto dissect`` on large captures: the switch to columns does not change the output."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def capture(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def switching(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Makes captures large after few frames; holds how many frames went column by column at a time."""
+    """Lower the minimum size of large captures, and record the numbers of frames processed by columns."""
     seen: list[int] = []
     plain = Listing.texts
 

@@ -1,4 +1,4 @@
-"""``ecmproto dissect`` on pcapng written block by block: copies, comments, interfaces, JSON and back."""
+"""``ecmproto dissect`` on pcapng files written block by block: copies, comments, interfaces, and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ecmproto doctor`` as people call it."""
+"""``ecmproto doctor`` as users run the command."""
 
 from __future__ import annotations
 

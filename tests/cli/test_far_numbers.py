@@ -1,4 +1,4 @@
-"""Captures whose clocks and speeds 64 bits cannot hold: every command reads them."""
+"""All commands read captures with times and speeds that do not fit into 64 bits."""
 
 from __future__ import annotations
 

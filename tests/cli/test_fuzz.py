@@ -1,4 +1,4 @@
-"""``ecmproto fuzz`` as users run it."""
+"""``ecmproto fuzz`` as users run the command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Told = tuple[str, str]
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> Told:
-    """Return the command's stdout and stderr."""
+    """Run the command, and return its stdout and stderr."""
     assert run(["fuzz", *arguments]) == code
     captured = capsys.readouterr()
     return captured.out, captured.err
@@ -36,7 +36,7 @@ def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Commands run in an empty folder, without tshark: its start takes longer than all else."""
+    """Run commands in an empty folder, without tshark, whose start takes too long."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TsharkCheck, "program", staticmethod(lambda: None))
     return tmp_path
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one-frame decoder loses the priority of S-TAGs."""
+    """Plant a defect: the decoder for single frames loses the priority of S-TAGs."""
     right = FieldValues.of
 
     def wrong(self: FieldValues, records: Sequence[Record]) -> dict[str, FieldRows]:

@@ -1,4 +1,4 @@
-"""``ecmproto fuzz send`` as people call it, between interfaces of a namespace."""
+"""``ecmproto fuzz send`` as users run the command, between interfaces of a namespace."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def send(*words: str) -> int:
 
 
 def table(text: str) -> dict[str, str]:
-    """Return the report's lines by their names."""
+    """Return the lines of the report by name."""
     parts = [line.strip().partition("  ") for line in text.splitlines() if line.startswith("  ")]
     return {name: told.strip() for name, _, told in parts}
 
 
 def frames_of(seed: int, count: int) -> list[bytes]:
-    """Return the octets of a seed's first cases that an interface carries."""
+    """Return the octets of the first cases of a seed that an interface can carry."""
     fitting = FrameFitter(longest_octets=1514, longest_tagged_octets=1518)
     cases = Cases(template_frames(), seed=seed)
     fitted = (fitting.fitted(cases[index].octets) for index in range(count))
@@ -58,7 +58,7 @@ def frames_of(seed: int, count: int) -> list[bytes]:
 
 
 def captured(receiver: FrameReceiver) -> tuple[list[bytes], list[int]]:
-    """Return the frames that came, and when."""
+    """Return the received frames and their times."""
     frames: list[bytes] = []
     times: list[int] = []
     while (batch := receiver.receive()) is not None:
@@ -69,7 +69,7 @@ def captured(receiver: FrameReceiver) -> tuple[list[bytes], list[int]]:
 
 @contextmanager
 def device(heartbeat: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the planted device; begin when its heartbeat comes."""
+    """Run the faulty device, and continue when its first heartbeat arrives."""
     program = subprocess.Popen([sys.executable, str(DEVICE), *words], stdout=subprocess.PIPE, text=True)
     assert program.stdout is not None
     try:
@@ -86,7 +86,7 @@ def device(heartbeat: str, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def bridge(veth: Network, defect: str, seconds: float) -> Iterator[subprocess.Popen[str]]:
-    """Run it between NEAR and SIDE."""
+    """Run the faulty device between NEAR and SIDE."""
     veth.ip(f"link add name {SIDE} type veth peer name {BEHIND}")
     for name in (SIDE, BEHIND):
         veth.ip(f"link set {name} addrgenmode none")
@@ -163,11 +163,11 @@ def test_heartbeats_are_reported(veth: Network, capsys: pytest.CaptureFixture[st
 
 
 MTU_OCTETS = 1514
-"""Longer frames are not sent."""
+"""Maximum frame length in octets that is sent."""
 
 
 def first_deep_tags(seed: int) -> int:
-    """Return the index of the first case of ``seed`` that a device with that fault does not survive."""
+    """Return the index of the first case of ``seed`` that makes a device with this defect fail."""
     cases = Cases(template_frames(), seed=seed)
     return next(
         index

@@ -1,4 +1,4 @@
-"""``ecmproto help``: an overview, and what a word finds."""
+"""``ecmproto help``: the overview, and the search."""
 
 from __future__ import annotations
 

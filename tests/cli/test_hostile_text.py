@@ -1,4 +1,4 @@
-"""Text from strangers on a terminal, by every command: names, comments, titles, rules, arguments."""
+"""Untrusted text in the output of every command: names, comments, titles, rules and arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pcaps.manifest import FOLDER
 from tests.conftest import REPOSITORY
 
 HOSTILE = "a\x1b]0;owned\x07\x1b[8m\x9b2J\x7f\u202eb\u2066\u200fc\u061c"
-"""A title of the window, conceal, a C1 control that clears the screen, DEL, and bidirectional marks."""
+"""Controls that set the window title, hide text, clear the screen, delete, and reverse the text direction."""
 
 _END = b"\0the command has ended\0"
 
@@ -33,7 +33,7 @@ Shown = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
-    """Return a command's output on a terminal, on stdout and stderr."""
+    """Return a function that runs a command and returns its output on a terminal, on stdout and stderr."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
 
@@ -65,7 +65,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
 
 
 def is_harmless(text: str) -> bool:
-    """Return whether text holds nothing that a terminal obeys but ends of lines and our own colours."""
+    """Return whether text contains no terminal controls except for line ends and the colours of ecmproto."""
     text = (
         terminal._OWN.sub("", text).replace("\r\x1b[K", "").replace("\x1b[?25l", "").replace("\x1b[?25h", "")
     )
@@ -74,7 +74,7 @@ def is_harmless(text: str) -> bool:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the paths of hostile files by the names that command lines here have for them."""
+    """Write hostile files, and return their paths by the names in command lines."""
     monkeypatch.chdir(tmp_path)
     capture, scenario, rules, frames = (
         f"{HOSTILE}{suffix}" for suffix in (".pcapng", ".toml", ".rules.toml", ".frames.toml")
@@ -182,7 +182,7 @@ def test_only_our_colour_sequences_pass(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_commands_print_by_one_function() -> None:
-    """Their output passes through `echo`; the others of click, and Python's own, leave it unchanged."""
+    """All output passes through `echo`; other functions of click and Python leave the text unchanged."""
     paths = (REPOSITORY / "cli" / "ecmproto_cli").rglob("*.py")
     others = [
         f"{path.name}:{node.lineno}"

@@ -1,4 +1,4 @@
-"""``--inner`` and ``--outer``: commands on captures of mirrors."""
+"""``--inner`` and ``--outer``: commands on captures of mirrored frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUMMARY = "ecmproto: unwrapped 300 frames (ERSPAN II 300); sequence numbers show
 
 @pytest.fixture
 def captures(tmp_path: Path) -> tuple[str, str]:
-    """Return the paths of frames of a hotspot, and of the same frames in ERSPAN."""
+    """Write the frames of a hotspot, bare and in ERSPAN, and return the paths."""
     frames, original, times = bare(FOLDER / "hotspot.pcap.gz")
     wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number, frame in enumerate(frames)]
     plain, mirror = (tmp_path / name for name in ("plain.pcap", "mirror.pcap"))

@@ -1,4 +1,4 @@
-"""Steps that the library of kernels is built by: commands take their lines, and a failure is reported."""
+"""The steps for the kernel library: commands accept the command lines, and failures are reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ except RuntimeError as error:
 
 
 def parse(words: Sequence[str], command: click.Command = cli, parent: click.Context | None = None) -> None:
-    """Have a command take its arguments, and not run; click's error names the ones it refuses."""
+    """Parse the arguments of a command without running the command; invalid arguments cause click's error."""
     context = command.make_context(command.name, list(words), parent=parent)
     if isinstance(command, click.Group):
         _, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])

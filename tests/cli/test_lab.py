@@ -1,4 +1,4 @@
-"""``ecmproto lab`` as users run it, with runs that are made up: what is simulated is held in tests/lab."""
+"""``ecmproto lab`` as users run the command, with substitute runs; tests/lab tests the simulation."""
 
 from __future__ import annotations
 

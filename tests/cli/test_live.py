@@ -1,4 +1,4 @@
-"""``ecmproto live``: its reports on itself, and on mistakes."""
+"""``ecmproto live``: reports, and errors in options."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def running(*, form: str = "text", realtime: bool = False) -> Running:
 
 
 class Given:
-    """A device that has come to something."""
+    """A substitute device with a given snapshot."""
 
     due_ns = 0
 

@@ -1,4 +1,4 @@
-"""``ecmproto live monitor`` as people call it."""
+"""``ecmproto live monitor`` as users run the command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DATA = bytes(12) + b"\x99\x99" + bytes(46)
 
 @contextmanager
 def traffic() -> Iterator[None]:
-    """Send a CNM, a PAUSE and a frame of data every few ms."""
+    """Send a CNM, a PAUSE frame and a data frame every few milliseconds."""
     ended = threading.Event()
     batch = Batch.from_frames([CNM, PAUSE, DATA])
     with FrameSender(NEAR) as sender:

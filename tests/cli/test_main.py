@@ -1,4 +1,4 @@
-"""The command line as a whole: help, version, exit codes, schema, fields."""
+"""The whole command line: help, version, exit codes, schema and fields."""
 
 from __future__ import annotations
 

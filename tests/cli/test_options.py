@@ -1,4 +1,4 @@
-"""Options: one meaning a name, former names, options of the program, habits of other programs."""
+"""Options: each name has one meaning; former names, program options, and options of other programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ OPTIONS = declarations()
 
 
 def kind_of(option: click.Option) -> str:
-    """Return the kind of an option's value: folders are files, one of several is one of them."""
+    """Return the type of an option's value; folders count as files, and repeated options as single
+    options.
+    """
     return re.sub(r"(?<=\w)[\[|,].*|[\[\]]", "", value_of(option)).replace("DIR", "FILE")
 
 

@@ -1,4 +1,4 @@
-"""Commands on files where Python lacks the modules and functions that only Linux has."""
+"""Commands on files work without the Python modules and functions that exist only on Linux."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large captures by several processes: the output equals one process's."""
+"""Large captures in several processes: the output equals the output of one process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMMANDS = (
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return a capture of all kinds of frames, with what looks like records in some, cut short."""
+    """Write a truncated capture of all types of frames; some frames contain octets that look like records."""
     fakes = [bytes(14) + record(bytes(40)) * 6, bytes(12) + b"\x88\xb5" + record(bytes(60)) * 20]
     frames = [*FRAMES.values(), *fakes] * 8
     path = tmp_path / "in.pcap"
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Has commands use several processes for small captures; holds how many each used."""
+    """Make commands use several processes for small captures, and record the numbers of processes."""
     used: list[int] = []
     start = forked.ForkedCapture.__enter__
 

@@ -1,4 +1,4 @@
-"""Progress that commands report when they take long."""
+"""Progress reports of commands during long work."""
 
 from __future__ import annotations
 

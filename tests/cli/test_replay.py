@@ -1,4 +1,4 @@
-"""``ecmproto replay`` as users run it."""
+"""``ecmproto replay`` as users run the command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def frames_in(path: Path) -> list[tuple[int, bytes, tuple[str, ...]]]:
 
 
 def congested_capture(path: Path, *, fcs: bool = False, linktype: int = 1) -> None:
-    """Four hundred frames back to back at 10 Gb/s, in pcapng on the second of two interfaces."""
+    """Write 400 consecutive frames at 10 Gb/s to pcapng, on the second of two interfaces."""
     octets = data_frame(1)
     octets += frame_check_sequence(octets) if fcs else b""
     ports = [Interface(index=i, linktype=linktype, name=f"port{i}", fcs_octets=4 * fcs) for i in range(2)]

@@ -1,4 +1,4 @@
-"""``ecmproto replay`` of what a filter selects (``-Y``), and of captures that hold feedback."""
+"""``ecmproto replay`` with a filter (``-Y``), and on captures that contain feedback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOPS = {"open": ["--cp", "qcn"], "closed": ["--cp", "qcn", "--rp", "qcn"]}
 
 
 def replay(capsys: pytest.CaptureFixture[str], path: Path | str, *arguments: str) -> dict[str, Any]:
-    """Return a replay's report, except for the capture's name."""
+    """Return the report of a replay without the name of the capture."""
     options = ["--seed", "1", "--speed", "2G", "--buffer", "100kB", "-T", "json"]
     assert run(["replay", "-r", str(path), *options, *arguments]) == 0
     report: dict[str, Any] = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""Output of ``ecmproto replay`` besides its table: comparisons, JSON, series, reports; and mistakes."""
+"""Output of ``ecmproto replay``: comparisons, JSON, series, reports, and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Replay = Callable[..., str]
 
 @pytest.fixture
 def replay(capsys: pytest.CaptureFixture[str]) -> Replay:
-    """Run a replay of the hot spot that goes well, and return what it shows."""
+    """Return a function that runs a successful replay of the hotspot capture and returns the output."""
 
     def replay(*arguments: str) -> str:
         assert run(["replay", "-r", HOTSPOT, "--seed", "1", "--color", "never", *arguments]) == 0
@@ -103,7 +103,7 @@ PAUSED = ("paused_ns", "paused_sum_ns", "pauses")
 def test_table_plots_and_series_count_equal_messages(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Events after the capture's end are in none of them."""
+    """Events after the end of the capture are in none of the outputs."""
     drawn: list[Run] = []
     monkeypatch.setattr(
         "ecmproto_cli.commands.replay._report",

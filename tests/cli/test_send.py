@@ -1,4 +1,4 @@
-"""``ecmproto send`` as people call it."""
+"""``ecmproto send`` as users run the command."""
 
 from __future__ import annotations
 

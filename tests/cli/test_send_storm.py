@@ -1,4 +1,4 @@
-"""``ecmproto send --storm`` and sequences on a wire: arrivals, the report on them, and the release."""
+"""``ecmproto send --storm`` and sequences on a veth pair: received frames, reports, and the release."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = ["pfc", *(f"{name}={quanta}" for name, quanta in EIGHT.items())]
 HOLD = encode(build(" ".join(WORDS)))
 RELEASE = encode(build(" ".join(["pfc", *(f"{name}=0" for name in EIGHT)])))
 SLOW = "100M"
-"""A pause of 60000 quanta is 307 ms on it: nothing is late by that much here."""
+"""A slow link speed, at which a pause of 60000 quanta lasts 307 ms, so no frame is too late."""
 
 
 def rows(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``ecmproto stats`` as users run it."""
+"""``ecmproto stats`` as users run the command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> tuple[str, str]:
-    """Return the command's stdout and stderr."""
+    """Run the command, and return its stdout and stderr."""
     assert run(["stats", *arguments]) == code
     captured = capsys.readouterr()
     return captured.out, captured.err

@@ -1,4 +1,4 @@
-"""Text on its way to stdout: in pieces, in the terminal's characters, octets as they are."""
+"""Text on stdout: pieces, encodings, and unchanged octets."""
 
 from __future__ import annotations
 

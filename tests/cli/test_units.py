@@ -1,4 +1,4 @@
-"""``ecmproto units``: known answers, text and JSON, and mistakes in one sentence."""
+"""``ecmproto units``: known results as text and JSON, and errors in one sentence."""
 
 from __future__ import annotations
 

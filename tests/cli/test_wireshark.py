@@ -1,4 +1,6 @@
-"""``ecmproto wireshark`` and ``schema -T lua``: files where Wireshark looks, and no others touched."""
+"""``ecmproto wireshark`` and ``schema -T lua``: files in Wireshark's folders, and no changes to other
+files.
+"""
 
 from __future__ import annotations
 

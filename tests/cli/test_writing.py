@@ -1,4 +1,4 @@
-"""Output of ``-w``, its refusals, and several captures in one command."""
+"""The option ``-w``: output files, errors, and several captures in one command."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_name_and_form_that_contradict_are_refused(
 def test_outputs_are_refused_before_the_work(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The capture is missing: starting the work, or only opening the capture, fails."""
+    """The capture is missing, so starting the work, or opening the capture, would fail."""
     name = {"--report": "x.html", "--flows": "x.csv", "--samples": "x.csv", "-w": "x.pcap"}[words[-1]]
     there = tmp_path / name
     there.write_text("mine", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Departures compiled and interpreted, held to one another and to the rules, with a clock that is made up."""
+"""Compiled and interpreted departures agree with each other and with the rules, under a simulated clock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MadeUpFacts:
 
 
 class MadeUpLine(Struct):
-    """A clock, and a kernel that wakes late and accepts a number of frames drawn beforehand."""
+    """A simulated clock and kernel, which wakes up late and accepts a random number of frames."""
 
     facts: MadeUpFacts
     late: NDArray[np.int64]
@@ -94,7 +94,7 @@ PLAIN: Any = FunctionType(
 
 
 def sent_with(depart: Any, due_ns: list[int], seed: int, **settings: int) -> tuple[Any, ...]:
-    """Return the departures of frames, and all their counters."""
+    """Return the departure times of frames and all counters."""
     draws = random.Random(seed)
     facts: Any = new_record(MadeUpFacts)
     state = as_record(DepartureState())

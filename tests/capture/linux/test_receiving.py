@@ -1,4 +1,4 @@
-"""Sent frames arrive, byte for byte: by the ring and by batched calls, tags included."""
+"""Sent frames arrive unchanged, including tags, through the ring and through batched calls."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_flooded_socket_counts_kernel_drops(veth: Network) -> None:
 
 
 def sent_through(octets: bytes, receiver: FrameReceiver) -> bool:
-    """Send a frame until it arrives: a link that was just set up loses some."""
+    """Send a frame repeatedly until it arrives, because a new link loses frames at first."""
 
     def arrived() -> bool:
         send([octets], NEAR)

@@ -1,4 +1,4 @@
-"""Frames of a capture that can be sent, once and over and over."""
+"""The frames of a capture that can be sent, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def source() -> Iterator[Batch]:
 
 
 def taken(frames: int) -> list[tuple[bytes, int, int]]:
-    """Return octets, time and number of repeated frames."""
+    """Return the octets, the times and the number of repeated frames."""
     batches = list(repeated(source, frames=frames))
     return [
         (octets, int(batch.time_ns[i]), int(batch.numbers[i]))

@@ -1,4 +1,4 @@
-"""Sending: frames that leave, refused ones, and the report on both."""
+"""Sending: sent frames, refused frames, and reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 
 def refused(mtu: int, octets: int, head: str = "0800") -> bool:
-    """Whether a frame of this length is refused, by prediction and by the kernel, which have to agree."""
+    """Return whether a frame of this length is refused, and assert that the prediction and the kernel
+    agree.
+    """
     batch = Batch.from_frames([frame(head, octets) if octets >= 20 else bytes(octets)])
     with FrameSender(NEAR) as sender:
         assert sender.facts.mtu_octets == mtu
@@ -72,7 +74,7 @@ def test_large_batches_take_several_calls(veth: Network) -> None:
 
 
 def narrow(veth: Network) -> None:
-    """Let little through, and little wait."""
+    """Limit the rate and the queue of the sending interface."""
     command = veth.command("tc", *f"qdisc add dev {NEAR} root tbf rate 8mbit burst 3000 limit 6000".split())
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
@@ -276,7 +278,9 @@ def test_pauses_between_runs_do_not_count(veth: Network) -> None:
 
 
 class SlowMachine:
-    """A clock and a sender: a look at the clock takes 100 ns, a frame 2 µs, and the 50th call 1 ms more."""
+    """A simulated clock and sender: a clock reading takes 100 ns, a frame 2 µs, and the 50th call 1 ms
+    longer.
+    """
 
     def __init__(self) -> None:
         self.now_ns = 0

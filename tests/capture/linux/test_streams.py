@@ -1,4 +1,4 @@
-"""Streams by their timetables: what leaves, what is left out, gaps, and that a release is the last."""
+"""Streams with timetables: sent frames, skipped frames, gaps, and the release as the last frame."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def storm(interval_ns: int, limit_ns: int, until_ns: int) -> tuple[Segment, ...]
 
 
 def sent(*segments: Segment) -> tuple[StreamsReport, list[bytes], np.ndarray]:
-    """Send a stream; return the report, the frames that came, and when."""
+    """Send a stream, and return the report, the received frames and their times."""
     frames: list[bytes] = []
     times: list[int] = []
     with FrameReceiver(FAR, socket_octets=64 << 20) as receiver:
@@ -150,7 +150,7 @@ def test_threads_use_real_time_priority_where_permitted(veth: Network) -> None:
 
 
 class Clock:
-    """A clock that is made up: it goes on by each look, and who naps is late by drawn times."""
+    """A simulated clock that advances at each reading; sleeping threads wake up late by random times."""
 
     def __init__(self, seed: int, stop_ns: int = FOREVER_NS) -> None:
         self.now_ns = 10**9
@@ -184,7 +184,10 @@ class Clock:
 
 
 def timetable_of(*streams: list[tuple[int, int, int, int, int]]) -> Timetable:
-    """Return a timetable of segments: first, until, interval, limit, whether kept; a message each."""
+    """Return a timetable of segments with one message each.
+
+    A segment is a tuple of start, end, interval, limit, and whether gaps are limited.
+    """
     facts: Any = new_record(StreamFacts)
     facts.start_ns = 10**9
     rows = np.array([segment for stream in streams for segment in stream], np.int64)
@@ -265,7 +268,9 @@ GAPS = st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 1))
 
 
 def gaps_of(limit_ns: int, *calls: tuple[int, int]) -> tuple[int, int, int]:
-    """Return the longest gap, how many were longer, and by how much, of calls that lasted from to."""
+    """Return the longest gap, the number of longer gaps and their excess, from the start and end times of
+    calls.
+    """
     timetable = timetable_of([(0, 0, 1, limit_ns, 0)])
     worker = new_worker(1, 1, second=False, spin_ns=0)
     for begun, ended in calls:

@@ -1,4 +1,6 @@
-"""Storms whose times the kernel keeps: what is set up and handed over; no kernel at hand has etf or fq."""
+"""Storms whose departure times the kernel keeps: set-up and passed frames, with substitutes for etf and
+fq.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ STORM = Stream(
 
 
 def tc(known: Sequence[str], ran: list[str], present: str = "0:") -> Any:
-    """Return a substitute of tc with some disciplines, whose commands are added to ``ran``."""
+    """Return a substitute for tc that has some disciplines and appends its commands to ``ran``."""
 
     def answer(words: Sequence[str]) -> str:
         ran.append(" ".join(words))
@@ -87,7 +89,7 @@ def test_a_kernel_without_etf_and_fq_is_reported() -> None:
 
 
 class Handed:
-    """A socket that enters what is handed over, with its time, and answers with late frames."""
+    """A substitute socket that records frames with their times, and reports late frames."""
 
     def __init__(self, own: Any) -> None:
         self._own = own

@@ -1,4 +1,4 @@
-"""Frames for tests, and ways to get them from one end of a veth pair to the other."""
+"""Frames for tests, and functions that send and receive frames on a veth pair."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ TAGGED = {
 
 
 def frame(head: str, octets: int = 64) -> bytes:
-    """Return a frame that continues with ``head`` after its addresses."""
+    """Return a frame in which ``head`` follows the addresses."""
     start = ADDRESSES + bytes.fromhex(head)
     return start + bytes(i * 7 + octets & 0xFF for i in range(octets - len(start)))
 
 
 def random_frames(count: int, seed: int) -> list[bytes]:
-    """Return frames of any length and tags that fit into an MTU of 1500."""
+    """Return frames with random lengths and tags that fit into an MTU of 1500."""
     source = random.Random(seed)
     heads = list(TAGGED.values())
     return [
@@ -51,7 +51,7 @@ def random_frames(count: int, seed: int) -> list[bytes]:
 
 
 def send(frames: Sequence[bytes], interface: str) -> None:
-    """Send all of them, waiting for room."""
+    """Send all frames, and wait while the queue is full."""
     batch = Batch.from_frames(frames)
     with FrameSender(interface) as sender:
         done = 0
@@ -62,7 +62,7 @@ def send(frames: Sequence[bytes], interface: str) -> None:
 
 
 def received(receiver: FrameReceiver, count: int) -> list[bytes]:
-    """Return ``count`` frames, or as many as came while a test may wait."""
+    """Return ``count`` frames, or the frames that arrive before the timeout."""
     frames: list[bytes] = []
     until = time.monotonic() + PATIENCE_S
     while len(frames) < count and time.monotonic() < until:
@@ -79,7 +79,7 @@ def begun(receiver: FrameReceiver) -> list[bytes]:
 
 
 def captured(reader: InterfaceReader, count: int) -> list[Batch]:
-    """Return batches of ``count`` frames, or what came until the reader ended."""
+    """Return batches of ``count`` frames, or the batches before the end of the reader."""
     batches: list[Batch] = []
     for batch in reader:
         batches.append(batch)
@@ -94,7 +94,7 @@ def frames_of(batches: Sequence[Batch]) -> list[bytes]:
 
 @contextmanager
 def ended_after(reader: InterfaceReader, seconds: float = PATIENCE_S) -> Iterator[None]:
-    """Stop the reader after a while, so that a test that waits in vain ends."""
+    """Stop the reader after some time, so that a test without frames ends."""
     import threading
 
     timer = threading.Timer(seconds, reader.stop)
@@ -107,7 +107,7 @@ def ended_after(reader: InterfaceReader, seconds: float = PATIENCE_S) -> Iterato
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    """Return whether it holds while a test may wait."""
+    """Return whether a condition becomes true before the timeout."""
     until = time.monotonic() + PATIENCE_S
     while not holds():
         if time.monotonic() > until:
@@ -117,7 +117,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
 
 
 def readable_frames(folder: Path) -> list[bytes]:
-    """Return the frames of a capture that is still being written."""
+    """Return the frames of a capture that is being written."""
     frames: list[bytes] = []
     for path in folder.iterdir():
         with suppress(CaptureError), open_capture(path) as reader:
