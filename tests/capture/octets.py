@@ -1,4 +1,4 @@
-"""Captures put together octet by octet, without the code under test."""
+"""Captures composed octet by octet, without the code under test."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def small_pcap(frames: Sequence[bytes] = (b"one", b"", b"three")) -> bytes:
 
 
 def small_pcapng() -> bytes:
-    """Two sections of different byte order with every block that holds a frame, and others between."""
+    """Return two pcapng sections of different byte order, with all types of blocks that contain frames and
+    others.
+    """
     first = [
         section(options=option(1, b"first") + bytes(4)),
         description(options=option(2, b"eth0") + option(9, b"\x09") + bytes(4)),

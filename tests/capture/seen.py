@@ -1,4 +1,4 @@
-"""A reader's output, flattened so that two ways of reading can be compared."""
+"""The output of a reader in a form that can be compared with another reader's output."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def flatten(batch: Batch) -> list[Seen]:
 
 
 def read(octets: bytes, **options: Any) -> tuple[list[Seen], CaptureReader]:
-    """Return all frames of a capture held in memory, and its exhausted reader."""
+    """Return all frames of a capture in memory, and its exhausted reader."""
     with open_capture(io.BytesIO(octets), **options) as reader:
         return [seen for batch in reader for seen in flatten(batch)], reader

@@ -1,4 +1,4 @@
-"""Batches: crafted, selected, numbered."""
+"""Batches: creation, selection and frame numbers."""
 
 from __future__ import annotations
 

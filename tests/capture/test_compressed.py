@@ -1,4 +1,4 @@
-"""Compressed captures: recognised by their octets, in several pieces, and broken ones."""
+"""Compressed captures: recognition by content, several compressed pieces, and damaged files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = pcap_header() + b"".join(pcap_record(row.tobytes(), seconds=i) for i, row
 
 
 def zstd(octets: bytes) -> bytes:
-    """Compress into many blocks, so that a cut leaves some of them."""
+    """Return octets compressed into many blocks, so that a truncated file still has complete blocks."""
     compressor = ZSTD.ZstdCompressor(options={ZSTD.CompressionParameter.checksum_flag: 1})
     pieces = [
         compressor.compress(octets[i : i + 5000], compressor.FLUSH_BLOCK) for i in range(0, len(octets), 5000)

@@ -1,4 +1,4 @@
-"""Copies: lossless within a format, converted with warnings between them."""
+"""Copies are lossless within a format, and conversions between formats cause warnings."""
 
 from __future__ import annotations
 
@@ -191,7 +191,9 @@ def test_format_follows_from_the_file_name() -> None:
 
 
 def inserted(octets: bytes, path: Path, *, after: int) -> list[Seen]:
-    """Copy ``octets`` and insert a frame after the one numbered ``after``; return the copy's contents."""
+    """Copy ``octets``, insert a frame after the frame with number ``after``, and return the contents of the
+    copy.
+    """
     with open_capture(io.BytesIO(octets)) as reader, CaptureCopier(reader, path) as copier:
         for item in reader.items():
             if not isinstance(item, Batch):

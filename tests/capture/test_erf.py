@@ -1,4 +1,4 @@
-"""Captures of ERF records: the Ethernet frames in them, as of a capture of Ethernet."""
+"""Captures of ERF records: the Ethernet frames are read as from an Ethernet capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures that several processes read are those read in one go, wherever parts begin."""
+"""Captures that several processes read equal captures that one process reads, for all boundaries of parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = st.integers(1, 3)
 
 
 def work(reader: PartReader, put: Put) -> Rows:
-    """Pass on the octets of the frames of a part, and return all else about them."""
+    """Pass on the octets of the frames in a part, and return all other data of the frames."""
     rows = rows_of(reader)
     for row in rows:
         put(row[-1])
@@ -99,7 +99,7 @@ def test_processes_end_with_their_context() -> None:
 
 
 def counted(new: Callable[[], Any], path: Path, octets: int) -> Any:
-    """Return the counts of two processes; None where they cannot count it."""
+    """Return the counts of two processes, or None if two processes cannot count the capture."""
     total = new()
     counting = ForkedCounting(new, path, processes=2, part_octets=octets)
     if not counting.add_to(total):

@@ -1,4 +1,4 @@
-"""Damaged captures: never anything but CaptureError from open, never a hang, never an exception later."""
+"""Damaged captures: opening raises only CaptureError, and reading neither hangs nor raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several captures read as one: the frames of all, in the order of time, each on an interface of its own."""
+"""Several captures read as one: all frames in time order, with separate interfaces for each capture."""
 
 from __future__ import annotations
 

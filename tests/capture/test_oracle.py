@@ -59,14 +59,16 @@ MANIFEST_MISSES = {
 
 @dataclass
 class Reading:
-    """Our reading of a file."""
+    """The result of reading a file with ecmproto."""
 
     rows: list[Row] = field(default_factory=list)
     linktypes: list[int] = field(default_factory=list)
     format: str = ""
     problem: str = ""
     carries: bool = False
-    """Some fraction is a second or more: we carry it into the seconds, tshark overflows 32 bits."""
+    """Whether a fraction of a second is 1 s or more: ecmproto adds it to the seconds, tshark overflows 32
+    bits.
+    """
 
 
 def read(path: Path) -> Reading:
@@ -120,7 +122,9 @@ def readings() -> dict[Path, Reading]:
 
 
 def merges(reading: Reading) -> bool:
-    """Whether a file is distinguishable from its neighbours in a merged one: whole, and of one interface."""
+    """Return whether a file can be checked in a merged capture: the file is complete and has one
+    interface.
+    """
     return len(reading.linktypes) == 1 and not reading.problem
 
 

@@ -1,4 +1,4 @@
-"""Captures read in parts are those read in one go, wherever they are cut and whatever they hold."""
+"""Captures read in parts equal captures read as a whole, for all boundaries and contents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def rows_of(reader: CaptureReader) -> Rows:
-    """Return all that a frame has of its capture."""
+    """Return all data that a capture contains about each frame."""
     rows: Rows = []
     for batch in reader:
         links = [reader.interfaces[each] for each in batch.interface.tolist()]
@@ -48,7 +48,7 @@ def whole_of(path: Path) -> tuple[Rows, str, list[str], list[Interface]]:
 
 
 def assert_parts_are_the_whole(path: Path, parts: list[Part], seed: int = 0) -> int:
-    """Read parts in any order, as other processes would; return how many were read in all."""
+    """Read parts in random order, as other processes would, and return the number of parts that were read."""
     reached: dict[Extent, Reached] = {}
     rng, read = random.Random(seed), 0
     while (links := linked(parts, reached)).missing:
@@ -107,7 +107,7 @@ def pcap_files(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def pcapng_files(draw: st.DrawFn) -> bytes:
-    """Return sections in both byte orders, with interfaces that are described where one likes."""
+    """Return sections in both byte orders, in which interfaces are described at random positions."""
     octets = b""
     for _ in range(draw(st.integers(1, 3))):
         order, described = draw(st.sampled_from("<>")), 0
@@ -138,7 +138,7 @@ def pcapng_files(draw: st.DrawFn) -> bytes:
 def test_parts_at_any_boundary_equal_the_whole(
     tmp_path_factory: pytest.TempPathFactory, octets: bytes, cuts: set[int], seed: int
 ) -> None:
-    """Guesses need not be good: parts may begin within frames, within headers, or after the end."""
+    """Parts may begin within frames, within headers, or after the end of the file."""
     path = tmp_path_factory.mktemp("parts") / "capture"
     path.write_bytes(octets)
     starts = [0, *sorted(cut for cut in cuts if cut > 28)]
@@ -170,7 +170,7 @@ def test_correctly_guessed_boundaries_are_read_once(tmp_path: Path, format: str)
 
 
 def test_records_inside_a_frame_are_not_a_boundary(tmp_path: Path) -> None:
-    """A frame as long as two parts, which holds a whole capture: what begins there is void and read again."""
+    """A frame of two parts' length contains a whole capture, which must not be read as records."""
     path = tmp_path / "capture.pcap"
     trap = b"".join(record(bytes([7]) * 30) for _ in range(1000))
     with PcapWriter(path) as writer:

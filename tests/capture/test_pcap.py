@@ -1,4 +1,4 @@
-"""pcap files written octet by octet."""
+"""pcap files composed octet by octet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pcapng files written octet by octet."""
+"""pcapng files composed octet by octet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening and reading: where captures come from, and that every way gives the same."""
+"""Opening and reading captures from all sources gives the same frames."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_unreadable_files_are_refused_on_opening(tmp_path: Path) -> None:
 
 
 class Failing(io.RawIOBase):
-    """A stream whose device fails after its first octets."""
+    """A stream that fails after its first octets."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets = io.BytesIO(octets)
@@ -186,7 +186,7 @@ def test_read_errors_are_reported_as_a_problem(octets: bytes) -> None:
 
 @BOTH
 def test_a_claimed_length_is_not_allocated(octets: bytes) -> None:
-    """A record that announces 200 MiB and ends after a hundred octets: the chunk does not grow to hold it."""
+    """A record announces 200 MiB and ends after 100 octets, and the buffer must not grow to 200 MiB."""
     claim = (200 << 20).to_bytes(4, "little")
     if octets[0] == 0x0A:
         octets = octets[: octets.rindex(b"\x0a\x0d\x0d\x0a")]

@@ -1,4 +1,4 @@
-"""Captures in several files, in folders, by patterns and URLs, read one after the other."""
+"""Captures in several files, in folders, and from patterns and URLs, read in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(*names: str | Path, order: str | None = None) -> Found:
 
 @pytest.fixture
 def ring(tmp_path: Path) -> Path:
-    """Return a folder with eleven files as tcpdump -C numbers them, whose times overlap, and other things."""
+    """Create a folder with eleven overlapping files, numbered as by tcpdump -C, and with other files."""
     folder = tmp_path / "ring"
     folder.mkdir()
     for number in range(11):
@@ -171,7 +171,7 @@ def test_missing_fsspec_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def web() -> Iterator[str]:
-    """Return the address of a server that has the bundled captures."""
+    """Return the address of a web server with the bundled captures."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:

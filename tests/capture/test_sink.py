@@ -1,4 +1,4 @@
-"""Safe outputs: nothing partial under the final name, nothing overwritten unasked."""
+"""Safe outputs: no partial file has the final name, and no file is overwritten without permission."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make an
 
 
 def foreign_link(link: Path, target: str | Path) -> Path:
-    """Make a link of another user."""
+    """Create a symbolic link of another user."""
     link.symlink_to(target)
     os.chown(link, 65534, 65534, follow_symlinks=False)
     return link

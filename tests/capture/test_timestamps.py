@@ -1,4 +1,4 @@
-"""Ticks to nanoseconds against exact rational arithmetic."""
+"""Conversion of ticks to nanoseconds, compared with exact rational arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walks, interpreted and compiled: one text, one result."""
+"""The interpreted walk and the compiled walk give the same results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_compiled_and_plain_walks_are_equal(octets: bytes, monkeypatch: pytest.M
 
 
 def interpreted(monkeypatch: pytest.MonkeyPatch, size_octets: int) -> source.Walker:
-    """Return a walker made as if nothing had loaded numba."""
+    """Return a walker that is created as if numba were not loaded."""
     with monkeypatch.context() as patch:
         patch.setattr(library, "is_ready", lambda: False)
         return source.Walker(size_octets)

@@ -1,4 +1,4 @@
-"""Writing: what the octets are, that they read back, and that every way of writing gives the same."""
+"""Writing: the written octets, reading them back, and agreement of all ways of writing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures with faults in them: frames as `ecmproto craft` names them, at times, and findings."""
+"""Captures with planted faults, and the findings in them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ US, MS = 10**3, 10**6
 LINKS = (Interface(index=0, linktype=1, name="east"), Interface(index=1, linktype=1, name="west"))
 
 Event = tuple[int, bytes] | tuple[int, bytes, int]
-"""A time after `START_NS`, a frame, and its interface (0 where it is left out)."""
+"""A time after `START_NS`, a frame, and optionally its interface (default 0)."""
 
 
 def frame(line: str, /, **fields: Any) -> bytes:
-    """Return the octets of a frame, as ``frame("vlan id=5 priority=6 cnm", qntz_fb=40)``."""
+    """Return the octets of a frame, as in ``frame("vlan id=5 priority=6 cnm", qntz_fb=40)``."""
     return encode(build(line, **fields))
 
 
 def batch_of(events: Sequence[Event], first: int = 0) -> Batch:
-    """Return events as a batch."""
+    """Return events as a batch of frames."""
     return Batch.from_frames(
         [event[1] for event in events],
         time_ns=[START_NS + event[0] for event in events],
@@ -42,7 +42,7 @@ def checker_of(
     families: Sequence[Family] = FAMILIES,
     at_once: int = 1000,
 ) -> Checker:
-    """Return the checker that was given events, ``at_once`` in a batch."""
+    """Return a checker that has processed events in batches of ``at_once`` frames."""
     checker = Checker(chosen(select, (), families), parameters, families=families)
     for first in range(0, len(events), at_once):
         checker.add(batch_of(events[first : first + at_once], first), interfaces=LINKS)
@@ -57,7 +57,9 @@ def checked(
     families: Sequence[Family] = FAMILIES,
     parts: bool = True,
 ) -> Checked:
-    """Return findings, which depend neither on batches nor, with ``parts``, on where these are cut."""
+    """Return the findings, and assert that the findings do not depend on batches or, with ``parts``, on
+    parts.
+    """
     select = tuple(select)
     whole = checker_of(events, select, parameters, families=families).result()
     one_by_one = checker_of(events, select, parameters, families=families, at_once=1).result()

@@ -1,4 +1,4 @@
-"""Correct captures have no findings: of replay, of the laboratory, and of others."""
+"""Correct captures from replays, lab runs and other sources cause no findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JUDGED = {
     "pfc": {"PFC001", "PFC006"},
     "dcqcn": set(),
 }
-"""Rules that must have something to look at in a closed loop of each mechanism."""
+"""Rules that must apply in a closed loop of each mechanism."""
 SAMPLING = {"ecm.sf": "150kB", "bcn.sf": "150kB"}
 
 

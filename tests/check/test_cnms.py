@@ -1,4 +1,4 @@
-"""Faults of the addresses and VLANs of CNMs, planted one by one."""
+"""Planted faults in the addresses and VLANs of CNMs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machinery of rules: rows, subjects, memories, what is kept, and parts joined."""
+"""The core of the rule checker: rows, subjects, state, stored findings, and merged parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _flow(rows: Rows, parameters: ToyParameters) -> Judged:
 
 
 class Intervals:
-    """Frames of a flow are apart."""
+    """A test rule: the frames of a flow have a minimum interval."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._least = settings.of(ToyParameters).least_ns

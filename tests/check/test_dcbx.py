@@ -1,4 +1,4 @@
-"""Rules of DCBX: each finds the fault that was planted, and nothing else."""
+"""DCBX rules: each rule finds its planted fault, and no other rule reports the fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dcbx(*events: Event) -> Checked:
 
 
 def link(host: str, switch: str, *traffic: bytes) -> Checked:
-    """The findings where the two ends of a link advertise this, and frames go over it."""
+    """Return the findings on a link whose ends advertise the given settings and exchange frames."""
     sent = (lldp(HOST, host), lldp(SWITCH, switch), *traffic)
     return dcbx(*((at * MS, octets) for at, octets in enumerate(sent)))
 

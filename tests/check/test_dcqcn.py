@@ -1,4 +1,4 @@
-"""Rules of RoCEv2 and DCQCN: each finds the fault that was planted, and nothing else."""
+"""RoCEv2 and DCQCN rules: each rule finds its planted fault, and no other rule reports the fault."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_too_frequent_cnps_are_found() -> None:
 
 
 def paced(*destinations: tuple[str, int], every_us: int, source: str = "10.0.0.2") -> list[Event]:
-    """CNPs to addresses and queue pairs in turn."""
+    """Return CNPs to alternating addresses and queue pairs."""
     return [
         (turn * every_us * US, frame(f"ip src={source} dst={destination} cnp qp={queue_pair}"))
         for turn, (destination, queue_pair) in enumerate(destinations)
@@ -251,7 +251,7 @@ def test_cnps_to_unknown_queue_pairs_are_found() -> None:
 
 
 def flow(*psns: int, nak: int | None = None, again: tuple[int, ...] = ()) -> list[Event]:
-    """Packets with PSNs, a NAK for one of them, and packets again; acknowledged before."""
+    """Return packets with PSNs that were acknowledged, a NAK for a packet, and repeated packets."""
     refused = (
         ()
         if nak is None

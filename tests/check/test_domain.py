@@ -1,4 +1,6 @@
-"""Rules of congestion notification domains: each finds the fault that was planted, and nothing else."""
+"""Rules for congestion notification domains: each rule finds its planted fault, and no other rule reports
+it.
+"""
 
 from __future__ import annotations
 

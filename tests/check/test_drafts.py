@@ -1,4 +1,4 @@
-"""Faults of ECM, BCN and E²CM messages, planted one by one."""
+"""Planted faults in ECM, BCN and E²CM messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ecm(payload: bytes = b"", kind: str = "ecm", **fields: Any) -> bytes:
 
 
 def planted(rule: str, *frames: bytes, **parameters: str) -> list[int | None]:
-    """Return the frames that a rule finds; the first is right."""
+    """Return the frames that a rule reports, and assert that the first frame is correct."""
     result = checked([(at * US, each) for at, each in enumerate(frames)], [rule], parameters)
     assert {found for found, _ in faults(result)} <= {rule}
     assert result.results[0].judged > 0
@@ -217,7 +217,7 @@ def test_other_message_priorities_are_found(kind: str, rule: str) -> None:
 
 
 def messages_apart(kind: str, *octets: int, **fields: Any) -> list[Event]:
-    """Return messages with ``octets`` of their priority between them, in frames of 1500."""
+    """Return messages with ``octets`` octets of their priority between them, in frames of 1500 octets."""
     whole, other = (frame(f"vlan id=5 priority={each} ip udp data", data=bytes(1454)) for each in (3, 5))
     seen: list[bytes] = [ecm(kind=kind)]
     for each in octets:

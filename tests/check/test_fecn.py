@@ -1,4 +1,4 @@
-"""Faults of advertised rates, planted one by one."""
+"""Planted faults in advertised rates."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def reports(*times_ms: float, interface: int = 0) -> list[Event]:
 
 
 def found(*events: list[Event]) -> list[tuple[float, Any]]:
-    """Return the time of each finding in milliseconds, and what was measured."""
+    """Return the time of each finding in milliseconds and the measured values."""
     result = checked(sorted(itertools.chain(*events)), ["DBP002"])
     return [((each.time_ns or 0) // 1000 / 1000 - START_NS / MS, each.measured) for each in result.findings]
 

@@ -1,4 +1,4 @@
-"""Frames spoilt at random: no rule falls over them, whatever the link, the times and the cuts are."""
+"""Randomly damaged frames cause no exception in any rule, for all link types, times and truncations."""
 
 from __future__ import annotations
 

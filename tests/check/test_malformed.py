@@ -1,4 +1,4 @@
-"""Frames too short for what they announce: each breaks its family's rule, and none that is whole does."""
+"""Truncated frames break the rule of their family, and complete frames do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORT = {
     "FECN000": (frame("vlan id=5 priority=7 fecn"), 22),
     "DOM000": (frame(f"vlan id=5 priority=3 cntag {DATA}"), 20),
 }  # fmt: skip
-"""By rule a complete frame, and the octet after which one is cut on the wire."""
+"""A complete frame for each rule, and the length in octets to which the frame is truncated."""
 
 
 @pytest.mark.parametrize("rule", SHORT)

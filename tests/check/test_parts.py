@@ -1,4 +1,4 @@
-"""Parts of a capture, counted and checked by other processes, merged with their neighbours in any order."""
+"""Parts of a capture that other processes count and check, merged with their neighbours in any order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Sums = Accumulator | Checker
 
 @functools.cache
 def frames_of(name: str) -> tuple[list[bytes], np.ndarray[Any, Any]]:
-    """Return the first frames of a bundled capture, and their times from 0 on."""
+    """Return the first frames of a bundled capture, with times that start at 0."""
     frames: list[bytes] = []
     times: list[int] = []
     with open_capture(FOLDER / name, batch_frames=MOST) as reader:
@@ -50,7 +50,7 @@ def frames_of(name: str) -> tuple[list[bytes], np.ndarray[Any, Any]]:
 
 @st.composite
 def captures(draw: st.DrawFn) -> Batch:
-    """Return spans of bundled captures one after the other, so that the same flows come again."""
+    """Return consecutive spans of bundled captures, in which the same flows occur repeatedly."""
     frames: list[bytes] = []
     times, links = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     now = 1_700_000_000_000_000_000
@@ -69,7 +69,7 @@ def captures(draw: st.DrawFn) -> Batch:
 
 
 def of_parts(whole: Batch, cuts: list[int], make: Callable[[], Sums], picks: list[int]) -> Sums:
-    """Return the sums of the parts between cuts; ``picks`` selects the neighbours that are merged next."""
+    """Return the merged counts of parts; ``picks`` selects the neighbours that are merged next."""
     parts: list[Any] = []
     edges = [0, *sorted(cut % (len(whole) + 1) for cut in cuts), len(whole)]
     for low, high in itertools.pairwise(edges):
@@ -88,7 +88,7 @@ def of_parts(whole: Batch, cuts: list[int], make: Callable[[], Sums], picks: lis
 
 
 def there(sums: Any, make: Callable[[], Sums]) -> Any:
-    """Return sums as another process has them."""
+    """Return counts after a transfer to another process."""
     state = sent(sums.state())
     if isinstance(sums, Accumulator):
         return Accumulator.of_state(state)
@@ -108,7 +108,7 @@ def checker() -> Checker:
 
 
 def of_whole(whole: Batch, sums: Sums) -> Any:
-    """Return the result for a capture in one go."""
+    """Return the result for a whole capture."""
     sums.add(whole, interfaces=LINKS)
     return sums.result()
 

@@ -1,4 +1,4 @@
-"""Rules of PAUSE and PFC: each finds the fault that was planted, and nothing else."""
+"""PAUSE and PFC rules: each rule finds its planted fault, and no other rule reports the fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ecmproto.tools.check import FAMILIES, Checked, Checker, chosen
 from tests.check.planting import MS, US, Event, batch_of, checked, faults, frame
 
 QUANTUM_NS = 51.2
-"""At 10 Gb/s."""
+"""Duration of a quantum in ns at 10 Gb/s."""
 GOOD = frame("pfc prio3=100")
 
 

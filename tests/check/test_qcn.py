@@ -1,4 +1,4 @@
-"""Faults of CNMs, planted one by one: each is found, by its rule, and nothing else is."""
+"""Planted faults in CNMs: each fault is found by its rule, and no other rule reports the fault."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cnm(fb: int, offset: int, delta: int, **fields: Any) -> bytes:
 
 
 QUEUES = [(-410, 30), (-500, 90), (-300, 200), (-700, -20), (-406, 0), (-250, 77), (-900, 100), (-333, 11)]
-"""Offsets and deltas in 64 octets."""
+"""Offsets and deltas in units of 64 octets."""
 
 
 def feedback(offset: int, delta: int, w: float, qeq: int) -> int:
@@ -211,7 +211,7 @@ def test_stations_are_not_judged_from_cnms_alone() -> None:
 
 
 def sampled(*intervals: int) -> list[Event]:
-    """CNMs with ``octets`` of priority 3 between them, in frames of 8000."""
+    """Return CNMs with ``octets`` octets of priority 3 between them, in frames of 8000 octets."""
     seen: list[Event] = []
     for octets in intervals:
         seen += [(len(seen) + each, data(1, 7, data=bytes(7942))) for each in range(octets // 8000)]

@@ -1,4 +1,4 @@
-"""Sources that heed feedback and sources that do not, and captures that prove neither."""
+"""Sources that react to feedback, sources that do not react, and captures that prove neither."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.check.planting import MS, US, Event, checked, checker_of, faults, fra
 
 SINK, POINT = "02:00:00:00:00:0a", "02:00:00:00:cc:01/4"
 EVERY_NS = 25 * US
-"""Between two frames of a source that sends on."""
+"""Interval in ns between two frames of a source that does not react."""
 
 
 def station(number: int) -> str:
@@ -34,7 +34,9 @@ def told(number: int, kind: str, weak: bool) -> bytes:
 
 
 def capture(kind: str, messages: int, reacting: dict[int, bool], *, weak: bool = False) -> list[Event]:
-    """Each source sends around each message to it, and less after it if it reacts."""
+    """Return a capture in which each source sends before and after each message, and sends less if it
+    reacts.
+    """
     seen: list[Event] = []
     for number, reacts in reacting.items():
         for at in range(messages):

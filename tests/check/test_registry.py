@@ -1,4 +1,4 @@
-"""Every rule has an id of its own, words, existing fields, a fault that a test plants, a page."""
+"""Every rule has a unique id, texts, existing fields, a planted fault in a test, and a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One truth, three readings: construct schema, generated codec, typed value — the same octets both ways."""
+"""Construct schemas, generated codecs and typed values encode and decode the same octets."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_schema_and_layout_describe_the_same_fields(cls: type[Layer]) -> None:
 
 
 def _leaves(construct: Any) -> Iterator[tuple[str, Any, int | None]]:
-    """Yield the fields of a construct: their names, what they carry, their bits."""
+    """Yield the name, the contents and the width in bits of each field in a construct."""
     for renamed in construct.subcons:
         inner = renamed.subcon
         if not hasattr(inner, "meta"):  # a BitStruct
@@ -92,7 +92,7 @@ def _has_addresses_without_a_place(cls: type[Layer]) -> bool:
 
 
 def _negative_tail(value: Layer) -> bool:
-    """Return whether a length field counts fewer octets than none, where construct raises."""
+    """Return whether a length field has a value that is too small, so that construct raises an error."""
     count = value.layout[-1].count
     return bool(count and count.key and getattr(value, count.key) * count.scale < count.minus)
 

@@ -1,4 +1,4 @@
-"""DCBX: TLVs inside a TLV and entries of applications, from octets written by hand and back."""
+"""DCBX: nested TLVs and application entries, decoded from hand-written octets and encoded again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of each kind of malformed frame, as one sentence and as attributes."""
+"""The errors for each type of malformed frame, as a sentence and as attributes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_layers_before_the_error_are_kept() -> None:
 
 
 def test_outermost_error_is_reported() -> None:
-    """An IPv4 packet longer than its frame, with an invalid TCP header: the outer error remains."""
+    """An IPv4 packet is longer than its frame and has an invalid TCP header: the outer error is reported."""
     body = "0800 4500 0030 0000 0000 0006" + "00" * 10 + "00" * 20
     error = decode_lax(bytes(12) + octets(body)).error
     assert str(error) == "ip at octet 14: expected 48 octets, got 40 octets"

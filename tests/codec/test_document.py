@@ -1,4 +1,4 @@
-"""The plain-data form: frame → JSON → frame → octets, for right and for malformed frames."""
+"""Frames as plain data: frame to JSON, to frame, to octets, for valid and malformed frames."""
 
 from __future__ import annotations
 

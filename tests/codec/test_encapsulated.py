@@ -49,7 +49,7 @@ def test_a_whole_sampled_frame(make: type[ECM | BCN | E2CM], answer: KnownAnswer
 
 @given(frame=frames(), tags=vlan_stacks(max_size=2), data=st.data())
 def test_any_part_of_any_frame(frame: Frame, tags: list[Layer], data: st.DataObject) -> None:
-    """As far as its octets go, and a sample is never malformed for being one."""
+    """The fields are decoded as far as the sample reaches, and a truncated sample is not malformed."""
     octets = encode(frame)
     sampled = octets[: data.draw(st.integers(28, max(28, len(octets))))].ljust(28, b"\0")
     outer = decode(encode(Frame(layers=(Ethernet(), *tags, ECM(cpid=1, payload=sampled))), fix=True))

@@ -1,4 +1,4 @@
-"""Values that a format cannot hold: EncodeError with layer, field, what is needed and what was given."""
+"""Values that a format cannot represent raise EncodeError with layer, field, expected and actual value."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_first_wrong_field_in_wire_order_is_named() -> None:
 
 
 def test_numbers_of_numpy_are_integers_of_full_width() -> None:
-    """Shifted at their own width they would lose their upper bits."""
+    """Shifting a numpy integer at its own width would lose upper bits."""
     value = VLAN(priority=np.uint8(7), dei=np.uint8(1), id=np.uint16(4095))  # type: ignore[arg-type]  # what is tried
     assert value.build() == VLAN(priority=7, dei=1, id=4095).build()
     tag = ITag(isid=np.uint32(0xABCDEF))  # type: ignore[arg-type]  # what is tried
@@ -123,6 +123,6 @@ def test_any_bytes_type_is_accepted() -> None:
 
 
 def test_wrong_length_is_written_unchanged() -> None:
-    """Nothing is repaired silently: lengths and tails that disagree are written unchanged."""
+    """Inconsistent lengths and tails are written unchanged."""
     assert CNM(msdu_length=64, msdu=b"ab").build()[22:] == b"\x00\x40ab"
     assert CongestionNotificationTLV(length=511, type=0).build()[:2] == b"\x01\xff"

@@ -1,4 +1,4 @@
-"""Changed EtherType maps, and maps that cannot be."""
+"""Changed EtherType maps, and invalid maps."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_old_s_tag_is_read_like_c_tag() -> None:
 
 
 def test_a_value_may_move_between_roles() -> None:
-    """A bridge that still sends S-TAGs as 0x9100 and nothing as 0x88A8."""
+    """A bridge sends S-TAGs as 0x9100 and does not use 0x88A8."""
     swapped = EtherTypes(s_tag=0x9100, old_s_tag=0x9200)
     octets = bytes(12) + bytes.fromhex("9100 0001 88f7") + bytes(42)
     assert isinstance(decode(octets, ethertypes=swapped).layers[1], STag)

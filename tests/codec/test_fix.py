@@ -1,4 +1,4 @@
-"""``encode(frame, fix=True)``: types, lengths, header checksums and padding, and nothing else."""
+"""``encode(frame, fix=True)`` sets types, lengths, header checksums and padding, and changes nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The surroundings of layers: lengths, padding, trailers, FCS, and the depth of tags."""
+"""The parts around layers: lengths, padding, trailers, FCS, and the depth of tags."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_ip_length_bounds_the_layers_inside() -> None:
 
 
 def test_total_length_0_means_all_remaining_octets() -> None:
-    """Segmentation offload leaves it so."""
+    """Segmentation offload produces frames with a total length of 0."""
     octets = bytes(12) + b"\x08\x00" + IP_UDP[:2] + b"\x00\x00" + IP_UDP[4:]
     assert decode(octets).layers[-1] == Data(data=bytes(range(18)))
 

@@ -1,4 +1,6 @@
-"""Bad input on purpose: cut, spoilt and arbitrary octets decode, or raise DecodeError, and nothing else."""
+"""Hostile input: truncated, damaged and random octets are decoded or raise DecodeError, and cause no other
+error.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def test_every_length_decodes_or_raises(answer: KnownAnswer) -> None:
 
 @EVERY
 def test_every_length_within_the_fixed_layers_raises(answer: KnownAnswer) -> None:
-    """Strict decoding never falls back to octets for a declared type."""
+    """Strict decoding never returns plain octets for a known type."""
     frame = decode(answer.octets)
     outer = answer.layers[: next(iter(frame.inner_frames()), None)]  # a mirror may truncate what is inside
     for start, stop, value in zip(frame.starts, frame.starts[1:], outer, strict=False):
@@ -143,7 +145,7 @@ def test_any_bytes_type_is_decoded(frame: Frame) -> None:
 @pytest.mark.parametrize("ethertype", sorted({*dispatch(DEFAULT).plain, *dispatch(DEFAULT).chosen}))
 @given(body=st.binary(max_size=120))
 def test_a_known_ethertype_is_never_plain_octets(ethertype: int, body: bytes) -> None:
-    """Enough octets are decoded as their format, too few raise."""
+    """Frames with enough octets are decoded in their format, and shorter frames raise an error."""
     try:
         frame = decode(bytes(12) + ethertype.to_bytes(2, "big") + body)
     except DecodeError:
@@ -164,7 +166,7 @@ def test_a_higher_unassigned_type_is_no_error() -> None:
 
 
 def test_a_frame_of_tags_alone_is_linear_work() -> None:
-    """16 k tags in one jumbo buffer: no recursion limit, no quadratic walk."""
+    """A jumbo frame of 16,000 tags neither reaches a recursion limit nor takes quadratic time."""
     octets = bytes(12) + b"\x81\x00\x00\x01" * 16_000 + b"\x88\xf7"
     frame = decode(octets)
     assert len(frame.layers) == 16_001

@@ -1,4 +1,4 @@
-"""The cost of importing: neither Scapy nor numba, and construct only when a schema is requested."""
+"""Imports: neither Scapy nor numba is imported, and construct is imported only for schemas."""
 
 from __future__ import annotations
 

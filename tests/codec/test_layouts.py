@@ -136,7 +136,7 @@ TABLES: dict[str, tuple[int, str]] = {
 
 
 def _eight(key: str, octet: int, bits: int) -> str:
-    """Eight fields of equal width, one after the other."""
+    """Return eight consecutive fields of equal width."""
     places = ((n, *divmod(8 * octet + n * bits, 8)) for n in range(8))
     return " | ".join(f"{key}{n} {at}.{bit} {bits} uint" for n, at, bit in places)
 

@@ -1,4 +1,4 @@
-"""CNM conversion at a provider backbone edge: wire-formats 3.1."""
+"""Conversion of CNMs at a provider backbone edge (wire-formats 3.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ CUSTOMER_DST, CUSTOMER_SRC = bytes.fromhex("02000000000b"), bytes.fromhex("02000
 
 
 def backbone_msdu(*tags: Layer) -> bytes:
-    """The octets after the B-TAG of a customer's frame inside the backbone, from the I-TAG's EtherType on."""
+    """Return the octets of a customer's frame in the backbone after the B-TAG, from the EtherType of the
+    I-TAG.
+    """
     itag = ITag(isid=5, cdst=CUSTOMER_DST, csrc=CUSTOMER_SRC)
     layers = (Ethernet(), itag, *tags, IPv4(), UDP(), Data(data=bytes(40)))
     return encode(Frame(layers=layers), fix=True)[12:]

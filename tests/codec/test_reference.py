@@ -1,4 +1,4 @@
-"""The bit diagrams, the catalogue of field names and the field reference."""
+"""Bit diagrams, the catalogue of field names, and the field reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every field is at its span: flipping one of its bits changes that field and no other."""
+"""Every field is at its documented position: flipping a bit changes this field and no other field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SELECTORS = {
     "protocol", "type", "cpid", "opcode", "length", "oui", "subtype", "proto",
     "hw_type", "proto_type", "hw_size", "proto_size",
 }  # fmt: skip
-"""Fields that identify the format; another value may be another format."""
+"""Fields that identify the format of a frame."""
 
 
 def flipped(octets: bytes, bit: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Field values as text and as JSON, and back."""
+"""Conversion of field values to text and JSON, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference for columns: the same fields, frame by frame, from the one-frame lax decoder."""
+"""Reference implementation of columns, which uses the lax decoder for single frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def expected(
     interfaces: Sequence[Interface] = ETHERNET_ONLY,
     ethertypes: EtherTypes = DEFAULT,
 ) -> dict[str, list[list[Any]]]:
-    """Return each field's values, a list a frame."""
+    """Return the values of each field, with a list per frame."""
     found: dict[str, list[list[Any]]] = {name: [[] for _ in range(len(batch))] for name in names}
     each = list(records(batch, interfaces, ethertypes=ethertypes))
     for name, listed in FieldValues(found).of(each).items():

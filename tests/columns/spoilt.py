@@ -1,4 +1,4 @@
-"""Frames spoilt at random from a seed: what the long differential run is made of."""
+"""Frames that are damaged at random from a seed, for the long comparison run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS = [
 
 
 def spoilt_batch(generator: random.Random, count: int) -> Batch:
-    """Return frames of all kinds with up to four things wrong with each, from interfaces of all kinds."""
+    """Return frames of all types with up to four faults each, from interfaces of all types."""
     seeds = list(FRAMES.values())
     frames = [_spoilt(generator, generator.choice(seeds)) for _ in range(count)]
     return Batch.from_frames(

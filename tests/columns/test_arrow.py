@@ -1,4 +1,4 @@
-"""Whole captures as Arrow tables and files: the same values, typed."""
+"""Whole captures as Arrow tables and files: equal values with types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns equal the one-frame decoder's fields, for any frames."""
+"""Columns equal the fields of the decoder for single frames, for all frames."""
 
 from __future__ import annotations
 

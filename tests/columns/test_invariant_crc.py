@@ -1,4 +1,4 @@
-"""Invariant CRCs of many frames at a time are judged like a single frame's."""
+"""Invariant CRCs of many frames are evaluated like the CRC of a single frame."""
 
 from __future__ import annotations
 

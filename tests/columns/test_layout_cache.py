@@ -1,4 +1,4 @@
-"""Frames that are alike except for their lengths: a layout found for one is valid for the others."""
+"""Frames that differ only in length: a cached layout is valid for all lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of the package are there, and loaded only when used."""
+"""The names of the package exist, and are loaded on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files have the columns of Arrow's record batches, for any encoder and reader."""
+"""Parquet files contain the columns of Arrow's record batches, for all encoders and readers."""
 
 from __future__ import annotations
 

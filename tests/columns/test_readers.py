@@ -1,4 +1,4 @@
-"""Parquet files as pandas, DuckDB and polars read them: no digit is lost, and text is what one looks for."""
+"""pandas, DuckDB and polars read Parquet files without loss of digits, and find text values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADDRESSES = {"eth.src": "02:00:00:00:00:c1", "ip.src": "10.0.0.3", "ipv6.src": "
 
 @pytest.fixture
 def frames(tmp_path: Path) -> Path:
-    """A capture with a CNM, IPv4, IPv6, and one tag and two."""
+    """Write a capture with a CNM, IPv4, IPv6, and frames with one tag and two tags."""
     lines = (f"cnm cpid={CPID:016x} qntz_fb=40' \nvlan = '5", "vlan id=7 vlan id=5 ip src=10.0.0.3 udp")
     told = [f"[[frames]]\nframe = '{line}'\n" for line in (*lines, "ipv6 src=2001:db8::3")]
     (tmp_path / "in.toml").write_text("".join(told), encoding="utf-8")

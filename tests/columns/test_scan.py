@@ -1,4 +1,4 @@
-"""Captures as lazy frames of polars: what a query needs is decoded, and nothing else."""
+"""Captures as lazy polars frames: only the fields that a query needs are decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A packet whose length ends where the snap length has cut its frame is bounded by that length."""
+"""The length of a packet is limited to the snap length if the snap length truncates its frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames from a kind's name and a few fields: defaults that decode, what is given kept, the rest computed."""
+"""Frames from a format name and some fields: valid defaults, kept values, and computed fields."""
 
 from __future__ import annotations
 

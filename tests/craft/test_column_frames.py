@@ -1,4 +1,4 @@
-"""Frames from files of columns: a row each, and whole captures put together again."""
+"""Frames from files of columns: a frame per row, and rebuilt captures."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 
@@ -30,7 +30,7 @@ PCAPS = REPOSITORY / "pcaps"
 
 
 def crafted(path: Path, line: str = "cnm", **options: Any) -> list[tuple[int, bytes]]:
-    """Return the time and octets of each frame."""
+    """Return the time and the octets of each frame."""
     stack = stack_from_line(line)
     stack.settle()
     made = chunks(frames_of_template(str(path), stack, **options), start_ns=100)
@@ -110,7 +110,7 @@ FILES = [as_csv, as_crlf_csv, as_parquet, as_arrow, as_stream, as_feather]
 
 @pytest.fixture(params=[False, True], ids=["by csv", "by pyarrow"])
 def both_readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have small CSV files read either way."""
+    """Read small CSV files with each of the two readers."""
     if request.param:
         monkeypatch.setattr(columns, "LARGE_OCTETS", 1)
 

@@ -1,4 +1,4 @@
-"""JSON of dissect and craft gives back the same octets, times and lengths: malformed and cut too."""
+"""JSON from dissect and craft preserves octets, times and lengths, also of malformed and truncated frames."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 
@@ -30,7 +30,7 @@ KINDS = [cls.prefix for cls in FORMATS]
 
 
 def dissected(path: Path, form: Form) -> str:
-    """Return a capture as text in a form."""
+    """Return a capture as text in an output format."""
     with open_capture(path) as reader:
         text = None
         parts = []
@@ -41,7 +41,7 @@ def dissected(path: Path, form: Form) -> str:
 
 
 def crafted(text: str, form: str) -> bytes:
-    """Return the output of a form for a JSON document."""
+    """Return the output in a format for a JSON document."""
     reading = Reading(exact=True)
     made = list(chunks(read_json(io.StringIO(text), "in.json", reading)))
     file = io.BytesIO()
@@ -53,7 +53,7 @@ def crafted(text: str, form: str) -> bytes:
 
 
 def malformed() -> list[bytes]:
-    """Return frames of every kind: whole, cut at every length in steps, with octets inverted."""
+    """Return frames of every type: complete, truncated at many lengths, and with inverted octets."""
     whole = [encode(build(kind)) for kind in KINDS] + [encode(build("cnm", vlan="100,5", flow_id=7))]
     found = []
     for octets in whole:

@@ -1,4 +1,4 @@
-"""JSON in pieces: whatever the pieces, the same values; whatever is wrong, one sentence with its line."""
+"""JSON in pieces: the values do not depend on the pieces, and an error states its line."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 
@@ -25,7 +25,7 @@ _values = st.recursive(
 
 
 class Dribble(io.StringIO):
-    """A stream that gives a few characters at a time, at any requested length."""
+    """A stream that returns a few characters per call."""
 
     def read(self, size: int | None = -1, /) -> str:
         return super().read(3)

@@ -1,4 +1,4 @@
-"""Every form of output holds the same frames."""
+"""All output formats contain the same frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences: every frame that is promised, in the form of a specification, and what is expected of it."""
+"""Sequences: all frames, as specifications, and the expectations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specifications in TOML and JSON: every key has its effect, every mistake is named with its path."""
+"""Specifications in TOML and JSON: every key has an effect, and every error states the path."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 

@@ -1,4 +1,4 @@
-"""Pause storms: their arithmetic by other formulae, and frames that leave nothing a moment to run."""
+"""Pause storms: calculations, compared with other formulas, and frames that leave no gap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ecmproto.wire.codec import PFC, Ethernet, Pause, decode, encode
 
 G = 10**9
 LONGEST_MS = {1: 33.55392, 10: 3.355392, 25: 1.3421568, 40: 0.838848, 100: 0.3355392, 400: 0.0838848}
-"""The duration of 65535 quanta, by Gb/s: 65535 times 512 ns, 51.2 ns, 20.48 ns and so on (wire-formats 8)."""
+"""Duration in ms of 65535 quanta, by link speed in Gb/s (wire-formats 8)."""
 
 
 def storm(line: str, rate_bps: int = 10 * G, share: Fraction = Fraction(1, 2)) -> Storm:

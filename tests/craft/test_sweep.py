@@ -1,4 +1,4 @@
-"""Sweeps: the many frames built at once are the frames built one by one."""
+"""Sweeps: frames that are built together equal frames that are built one by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def swept(line: str, sweeps: dict[str, object], count: int | None = None, **opti
 
 
 def one_by_one(made: Plan) -> list[bytes]:
-    """Build each frame by itself: every combination of values, the last axis fastest."""
+    """Build a frame for each combination of values; the last axis varies fastest."""
     shape = [axis.count for axis in made.axes]
     frames = []
     for digits in np.ndindex(*shape):

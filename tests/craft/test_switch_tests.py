@@ -1,4 +1,4 @@
-"""Recipes for tests of switches, and the verdicts over captures made by hand: no interface takes part."""
+"""Tests for switches, and the verdicts on generated captures, without interfaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WAY_NS = 50_000
 
 @functools.cache
 def sent(name: str, **given: str) -> dict[Side, list[Timed]]:
-    """Return the frames of a recipe by the side that they leave from, with their times."""
+    """Return the frames of a test by the side from which they are sent, with times."""
     of = sequence_named(name).steps(given)
     frames: dict[Side, list[Timed]] = {"near": [], "far": []}
     for side, reverse in (("near", False), ("far", True)):
@@ -41,7 +41,7 @@ def sent(name: str, **given: str) -> dict[Side, list[Timed]]:
 
 
 def paused(frames: Iterable[Timed]) -> list[tuple[int, int]]:
-    """Return the spans that PFC of priority 3 covers at 10 Gb/s."""
+    """Return the spans in which PFC pauses priority 3 at 10 Gb/s."""
     spans: list[tuple[int, int]] = []
     for time_ns, octets in frames:
         pfc = decode(octets).get(PFC)
@@ -56,7 +56,7 @@ def paused(frames: Iterable[Timed]) -> list[tuple[int, int]]:
 
 
 def bridge(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
-    """Forward everything but PFC."""
+    """Forward all frames except PFC frames."""
     return [(t + WAY_NS, o) for t, o in near if PFC not in decode(o)], [(t + WAY_NS, o) for t, o in far]
 
 

@@ -1,4 +1,4 @@
-"""Captures, and the same with edits whose differences are known."""
+"""Captures, and edited copies with known differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAP_NS = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Captured:
-    """A frame of a capture: its time, its octets as far as they were captured, its length on the wire."""
+    """A frame of a capture, with its time, its captured octets and its original length."""
 
     time_ns: int
     octets: bytes
@@ -26,7 +26,7 @@ class Captured:
 
 
 def data(number: int, *, payload: int = 60) -> Frame:
-    """Return a data frame that ``number`` makes unique; 0 to 4 are taken for frames that are there often."""
+    """Return a data frame that ``number`` makes unique; the numbers 0 to 4 are used for repeated frames."""
     layers = (
         Ethernet(dst=bytes.fromhex("020000000002"), src=bytes.fromhex("020000000001")),
         VLAN(id=5, priority=3),
@@ -73,7 +73,7 @@ def write(path: Path, frames: Iterable[Captured], *, resolution: str = "ns") -> 
 
 
 def compared(a: str, b: str, rules: Rules | None = None, **options: Any) -> list[Difference]:
-    """Return all differences."""
+    """Return all differences between two captures."""
     with Comparison(a, b, rules or rules_of(), **options) as comparison:
         found = list(comparison)
         summary = comparison.summary
@@ -84,7 +84,7 @@ def compared(a: str, b: str, rules: Rules | None = None, **options: Any) -> list
 
 
 def told(differences: Iterable[Difference]) -> set[tuple[str, int, int, tuple[str, ...]]]:
-    """Return differences by kind, numbers (0: none) and fields."""
+    """Return the type, the frame numbers (0 for none) and the fields of each difference."""
     return {
         (
             each.kind,

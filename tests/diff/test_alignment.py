@@ -1,4 +1,4 @@
-"""Alignment by digests alone: the longest order, frames that are there often, memory a frame."""
+"""Alignment by digests: the longest common order, repeated frames, and memory per frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ecmproto.tools.diff.alignment import Pairs, align, in_order
 from ecmproto.tools.diff.digests import Digests
 
 MOST_OCTETS = 120
-"""The memory that a frame of either capture takes, besides its digest."""
+"""Maximum memory in octets per frame, in addition to the digest."""
 
 
 def digests(contents: ArrayLike, times: ArrayLike | None = None) -> Digests:
@@ -32,7 +32,7 @@ def digests(contents: ArrayLike, times: ArrayLike | None = None) -> Digests:
 
 
 def longest(values: list[int]) -> int:
-    """Return the length of the longest ascending subsequence, the usual way."""
+    """Return the length of the longest ascending subsequence by the usual algorithm."""
     tails: list[int] = []
     for value in values:
         at = bisect.bisect_left(tails, value)

@@ -1,4 +1,4 @@
-"""Captures with edits: each edit is reported as such, and nothing else is."""
+"""Edited captures: each edit is reported correctly, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -476,7 +476,7 @@ def test_broken_capture_is_compared_up_to_break(tmp_path: Path) -> None:
 
 
 def test_every_octet_is_compared(tmp_path: Path) -> None:
-    """A bit turned anywhere is a frame that differs in some field, however little is known of it."""
+    """A flipped bit at any position is reported as a difference in a field."""
     with open_capture(FOLDER / "mixed.pcap") as reader:
         frames = [frame for batch in reader for frame in batch.frames()]
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""One frame of each kind, and the capture that holds them all."""
+"""A capture with a frame of each type."""
 
 from __future__ import annotations
 

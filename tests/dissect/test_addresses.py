@@ -1,4 +1,4 @@
-"""IPv6 addresses that hold IPv4 ones: every output writes them alike."""
+"""IPv6 addresses that contain IPv4 addresses have the same text in all outputs."""
 
 from __future__ import annotations
 

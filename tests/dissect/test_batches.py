@@ -1,4 +1,4 @@
-"""Whole batches as text: octet for octet what the forms give frame by frame."""
+"""Whole batches as text equal the text of single frames, octet for octet."""
 
 from __future__ import annotations
 

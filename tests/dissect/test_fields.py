@@ -1,4 +1,4 @@
-"""Fields by name: Wireshark's semantics, both names of a length, flags bit by bit, sampled frames."""
+"""Fields by name: Wireshark's semantics, both names of a length, single flag bits, and sampled frames."""
 
 from __future__ import annotations
 

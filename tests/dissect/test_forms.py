@@ -1,4 +1,4 @@
-"""Requirements of every form at any octets: text, one frame at a time, nothing a terminal obeys."""
+"""Requirements for all output formats: text for any octets, frame by frame, without terminal controls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def record(
 
 @st.composite
 def mangled(draw: st.DrawFn) -> bytes:
-    """A frame of the sample with some octets changed, or cut."""
+    """Return a frame of the sample with changed octets, or truncated."""
     octets = bytearray(draw(st.sampled_from(sorted(FRAMES.values()))))
     for _ in range(draw(st.integers(0, 4))):
         octets[draw(st.integers(0, len(octets) - 1))] = draw(st.integers(0, 255))

@@ -1,4 +1,7 @@
-"""Output for people, kept as text: `ECMPROTO_GOLDEN=1 pytest tests/dissect/test_golden.py` writes it anew."""
+"""Text output, compared with stored text.
+
+`ECMPROTO_GOLDEN=1 pytest tests/dissect/test_golden.py` updates the stored text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines and documents of RoCE packets whose invariant CRC does not hold."""
+"""Lines and documents of RoCE packets with a wrong invariant CRC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of batches equal the lines of single frames, for any frames."""
+"""The lines of batches equal the lines of single frames, for all frames."""
 
 from __future__ import annotations
 

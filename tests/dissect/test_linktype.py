@@ -1,4 +1,4 @@
-"""Frames without an Ethernet header, written octet by octet."""
+"""Frames without an Ethernet header, composed octet by octet."""
 
 from __future__ import annotations
 

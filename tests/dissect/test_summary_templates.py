@@ -1,4 +1,4 @@
-"""Summaries name clauses and styles that there are, and a line is bounded whatever a frame claims to show."""
+"""Summaries use existing clauses and styles, and the length of a line is limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames in wrappers: lines, names of the innermost and outermost frame, crafting."""
+"""Wrapped frames: lines, names of the innermost and outermost frame, and crafting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation is true: its commands run, and print the output that it shows."""
+"""The commands of the documentation run, and print the documented output."""
 
 from __future__ import annotations
 

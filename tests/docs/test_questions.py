@@ -1,4 +1,6 @@
-"""The ten questions of docs/questions.md: one search, few files, the right one among them."""
+"""The ten questions of docs/questions.md: a search for each question finds few files, including the right
+file.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import re
 from pathlib import Path
 
 MOST_FILES = 5
-"""More than anyone looks through."""
+"""Maximum number of files that a reader looks through."""
 
 
 def test_each_question_is_answered_by_one_search(repository: Path) -> None:

@@ -1,4 +1,4 @@
-"""The documentation site: it is built once, without a warning, and looked through."""
+"""The documentation site is built without warnings, and its pages are complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BY_MECHANISM = {"pause": "flow-control", "pfc": "flow-control", "none": "README"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make docs` does: a warning, a broken link or a failing notebook ends that."""
+    """Build the site as `make docs` does, without warnings, broken links or failing notebooks."""
     folder = tmp_path_factory.mktemp("site")
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Captures edited as files: untouched octets, records, tags, times, selection and merging."""
+"""Edited captures: unchanged octets, records, tags, times, selection and merging."""
 
 from __future__ import annotations
 

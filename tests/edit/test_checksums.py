@@ -1,4 +1,6 @@
-"""Checksums of edited frames: right ones stay right, and ``fix`` computes them by the RFCs."""
+"""Checksums of edited frames: correct checksums stay correct, and ``fix`` computes checksums as in the
+RFCs.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ ADDRESSES6: Any = {"src": "2001:db8::1", "dst": "2001:db8::2"}
 
 
 def ones(octets: bytes) -> int:
-    """Return the ones' complement sum, by the book."""
+    """Return the ones' complement sum by the definition."""
     octets += bytes(len(octets) % 2)
     total: int = sum(struct.unpack(f">{len(octets) // 2}H", octets))
     while total >> 16:
@@ -49,7 +51,7 @@ def ones(octets: bytes) -> int:
 
 
 def whole(*layers: Layer) -> bytes:
-    """Return a frame with its transport's checksum right."""
+    """Return a frame with a correct transport checksum."""
     frame = decode(encode(*layers))
     octets = bytearray(encode(frame))
     index = next(i for i, layer in enumerate(frame.layers) if isinstance(layer, UDP | TCP))
@@ -66,7 +68,7 @@ def whole(*layers: Layer) -> bytes:
 
 
 def is_right(octets: bytes) -> bool:
-    """Return whether every checksum of a frame holds."""
+    """Return whether all checksums of a frame are correct."""
     frame = decode(octets)
     for index, layer in enumerate(frame.layers):
         at, end = frame.starts[index], frame.starts[-1]

@@ -1,4 +1,4 @@
-"""Fields set in frames, held to the same done with the one-frame decoder and encoder."""
+"""Setting fields in frames, compared with the decoder and the encoder for single frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames wrapped and unwrapped: what goes in comes out again, octet for octet."""
+"""Wrapped and unwrapped frames equal the original frames, octet for octet."""
 
 from __future__ import annotations
 

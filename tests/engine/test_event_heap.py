@@ -1,4 +1,4 @@
-"""The heap of what is due, held to a sorted list."""
+"""The heap of due events, compared with a sorted list."""
 
 from __future__ import annotations
 

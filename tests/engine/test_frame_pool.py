@@ -1,4 +1,4 @@
-"""The pool of frames and the queues in it, held to lists and deques."""
+"""The frame pool and its queues, compared with lists and deques."""
 
 from __future__ import annotations
 

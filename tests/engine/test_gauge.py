@@ -1,4 +1,4 @@
-"""A gauge's counts by priority and of the port, compared with a sum over all spans of time."""
+"""A gauge's integrals by priority and for the port, compared with sums over all time spans."""
 
 from __future__ import annotations
 

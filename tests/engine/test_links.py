@@ -1,4 +1,4 @@
-"""Links between stations and the port: each has a rate, and a delay in either direction."""
+"""Links between stations and the port have a rate, and a delay in each direction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from tests.replay.loops import BUSY, Loop, Sent, incast, loop_of, ran, run
 
 STATIONS = 16
-"""The stations of a loop at its start."""
+"""Number of stations of a loop at its start."""
 STOPS = ("cp.pause_on=output", "cp.high=1500B", "cp.low=0B")
 TO_PORT_NS = 7_300
 

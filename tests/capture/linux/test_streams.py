@@ -186,7 +186,7 @@ class Clock:
 def timetable_of(*streams: list[tuple[int, int, int, int, int]]) -> Timetable:
     """Return a timetable of segments with one message each.
 
-    A segment is a tuple of start, end, interval, limit, and whether gaps are limited.
+    A segment is a tuple of start, end, interval, limit, and whether every frame is sent.
     """
     facts: Any = new_record(StreamFacts)
     facts.start_ns = 10**9

@@ -1,4 +1,4 @@
-"""Frames from a template and columns: each one what the one-frame encoder gives."""
+"""Frames from a template and columns equal the frames of the encoder for single frames."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 
@@ -61,7 +61,7 @@ def with_values(frame: Frame, layer: int | None, key: str, value: Any) -> Frame:
 
 
 def column(draw: st.DrawFn, field: Field, values: list[Any]) -> Any:
-    """Return values in one of the forms that columns may have."""
+    """Return values in one of the forms that are allowed for columns."""
     forms: list[Any] = [values, tuple(values)]
     if field.is_number:
         assert field.bits is not None

@@ -1,4 +1,4 @@
-"""Values to octets, many at once: each row what the format itself builds."""
+"""Conversion of many values to octets, compared with the formats' own conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures taken apart into columns and put together again: the same octets, or a sentence why not."""
+"""Captures converted to columns and rebuilt have the same octets, or cause an error with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference for selections: the same filter, frame by frame."""
+"""Reference implementation of selections, which evaluates the filter frame by frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ecmproto.tools.fuzz.checks.frames import ETHERNET_ONLY
 
 
 class Sample:
-    """Frames, each decoded once."""
+    """Frames that are decoded once."""
 
     def __init__(self, batch: Batch, interfaces: Sequence[Interface] = ETHERNET_ONLY) -> None:
         self.batch = batch

@@ -1,4 +1,4 @@
-"""Counting what a filter selects of whole captures."""
+"""Counting the selected frames of whole captures."""
 
 from __future__ import annotations
 

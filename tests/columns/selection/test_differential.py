@@ -1,4 +1,4 @@
-"""Vectorised filters select what the same filters select frame by frame, of whatever frames."""
+"""Vectorised filters select the same frames as filters that are evaluated frame by frame."""
 
 from __future__ import annotations
 

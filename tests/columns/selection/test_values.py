@@ -1,4 +1,4 @@
-"""Rare contents of frames: long sets, numbers at the ends, frames of thousands of values."""
+"""Rare contents of frames: long sets, extreme numbers, and frames with thousands of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Significant digits and IP addresses by kernels, beside Python's own."""
+"""Significant digits and IP addresses from kernels, compared with Python's formatting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs and the kernel that follows them: every piece beside Python's own formatting."""
+"""Text programs and the kernel that runs them, compared with Python's formatting."""
 
 from __future__ import annotations
 
