@@ -42,7 +42,7 @@ def ecm(payload: bytes = b"", kind: str = "ecm", **fields: Any) -> bytes:
 
 
 def planted(rule: str, *frames: bytes, **parameters: str) -> list[int | None]:
-    """Return the frames that a rule reports, and assert that the first frame is correct."""
+    """Return the numbers of the frames that a rule reports; the first frame is correct in each test."""
     result = checked([(at * US, each) for at, each in enumerate(frames)], [rule], parameters)
     assert {found for found, _ in faults(result)} <= {rule}
     assert result.results[0].judged > 0

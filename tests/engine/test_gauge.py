@@ -1,4 +1,4 @@
-"""A gauge's integrals by priority and for the port, compared with sums over all time spans."""
+"""A gauge's values by priority and for the port, compared with sums over all time spans."""
 
 from __future__ import annotations
 

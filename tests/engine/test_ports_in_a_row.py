@@ -1,4 +1,4 @@
-"""Two ports in a row, switch to switch: the port and the congestion points serve more than one of them."""
+"""Two ports in a row between switches: ports and congestion points that serve several ports."""
 
 from __future__ import annotations
 

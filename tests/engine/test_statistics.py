@@ -1,4 +1,4 @@
-"""Sums over bins of time, held to plain sums: `TimeBins`, and the series of flows made of them."""
+"""Sums over time bins, compared with plain sums: `TimeBins`, and the series of flows."""
 
 from __future__ import annotations
 

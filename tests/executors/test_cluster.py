@@ -1,4 +1,4 @@
-"""Tasks run by a Dask cluster: its workers killed, its scheduler killed, what it listens to."""
+"""Tasks on a Dask cluster: killed workers, a killed scheduler, and the addresses of its sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep of compiled points, given again after its worker, its scheduler and the command were killed."""
+"""A sweep of compiled points is repeated after its worker, its scheduler or the command was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks run by processes of this machine, and those that kill them."""
+"""Tasks in local processes, and tasks that kill their process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as octets, and in files that may be cut short."""
+"""Rows as octets, and in files that may be truncated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captured frames to filter: all that a capture records of a frame, and bundled captures as such."""
+"""Captured frames for filters: frames with all data that a capture records, and bundled captures."""
 
 from __future__ import annotations
 

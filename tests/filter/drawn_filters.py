@@ -1,4 +1,4 @@
-"""Seeded filters in Wireshark's language, over fields and values that a set of frames has."""
+"""Random filters in Wireshark's language, over the fields and values of a set of frames."""
 
 from __future__ import annotations
 

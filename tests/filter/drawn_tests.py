@@ -1,4 +1,4 @@
-"""Tests as filters mean them, drawn from the syntax tree: every field, operand and relation that there is."""
+"""Random tests for filters, drawn from the syntax tree, with all fields, operands and relations."""
 
 from __future__ import annotations
 

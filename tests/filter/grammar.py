@@ -1,4 +1,4 @@
-"""Lark's reading of filters: an independent one, by a grammar, that the parser is held to."""
+"""An independent filter parser from a Lark grammar, with which ecmproto's parser is compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classic BPF as the kernel runs it, over frames as the kernel holds them."""
+"""An interpreter for classic BPF, as in the kernel."""
 
 from __future__ import annotations
 

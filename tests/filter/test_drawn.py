@@ -1,4 +1,6 @@
-"""Drawn filters: none fails in another way than it may, and what is printed means what was read."""
+"""Random filters raise only the documented errors, and a printed filter has the meaning of the original
+filter.
+"""
 
 from __future__ import annotations
 

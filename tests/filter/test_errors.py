@@ -1,5 +1,7 @@
-"""Errors of wrong filters, kept as text, written anew by
-`ECMPROTO_GOLDEN=1 pytest tests/filter/test_errors.py`."""
+"""Errors in filters, compared with stored text.
+
+`ECMPROTO_GOLDEN=1 pytest tests/filter/test_errors.py` updates the stored text.
+"""
 
 from __future__ import annotations
 

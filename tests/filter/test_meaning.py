@@ -1,4 +1,4 @@
-"""The meaning of filters, on a few frames that show it."""
+"""The meaning of filters on a few example frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters read what ``-e`` shows, under the same names, and need nothing heavy to be imported."""
+"""Filters use the values and names that ``-e`` shows, and import no large modules."""
 
 from __future__ import annotations
 

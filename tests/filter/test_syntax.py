@@ -1,4 +1,4 @@
-"""The parser of filters against a grammar: the same trees, and mistakes at the same place."""
+"""The filter parser, compared with a grammar: equal trees, and errors at equal positions."""
 
 from __future__ import annotations
 

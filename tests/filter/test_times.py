@@ -1,4 +1,4 @@
-"""Times between frames in filters, fields and columns, and the short names of PFC's fields."""
+"""Times between frames in filters, fields and columns, and short names of PFC fields."""
 
 from __future__ import annotations
 

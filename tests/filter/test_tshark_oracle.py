@@ -1,10 +1,9 @@
-"""tshark beside the filters: drawn filters select the same frames of real, bundled and crafted captures.
+"""Random filters select the same frames as tshark, in real, bundled and crafted captures.
 
-Ours are evaluated over columns as well as frame by frame; the two have to agree on every frame.
-All Ethernet frames go into one capture.  What a frame's fields are is compared elsewhere; here a frame counts
-for a filter where the two agree on the values of all fields that the filter uses, and most do.
-``ECMPROTO_TSHARK_FILTERS`` is how many filters each test draws, ``ECMPROTO_TSHARK_SEED`` which, and
-``ECMPROTO_TSHARK_FRAMES`` how many frames there are at most.
+ecmproto's filters are evaluated both over columns and frame by frame, and must agree on every frame. All
+Ethernet frames are in one capture. A frame is compared only if ecmproto and tshark agree on all fields that
+the filter uses, because other tests compare fields. ``ECMPROTO_TSHARK_FILTERS`` is the number of filters per
+test, ``ECMPROTO_TSHARK_SEED`` the seed, and ``ECMPROTO_TSHARK_FRAMES`` the maximum number of frames.
 """
 
 from __future__ import annotations

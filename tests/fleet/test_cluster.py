@@ -1,4 +1,4 @@
-"""A fleet on a real cluster whose worker, and then whose scheduler, is killed: the same as by one process."""
+"""A fleet on a real cluster with a killed worker and a killed scheduler equals a fleet in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of results that somebody else has filled, and names that captures should not have."""
+"""Result folders with files of other users, and hostile names of captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of captures: patterns, days, folders of partitions, names of results."""
+"""Names of captures: patterns, days, partition folders, and names of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fleets of captures: what comes of each is what comes of it alone, by whom and in whatever parts it is."""
+"""Fleets of captures: the result of each capture does not depend on the fleet, the workers or the parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RoCE frames to test with: octets of other sources, and a frame of each opcode and network."""
+"""RoCE frames for tests: octets from other sources, and a frame for each opcode and network."""
 
 from ecmproto.tools.craft import build
 from ecmproto.wire.codec import UDP, VLAN, Ethernet, Frame, IPv4, IPv6, encode

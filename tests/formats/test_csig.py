@@ -1,4 +1,4 @@
-"""CSIG's compact tag: off until an EtherType is given, then a tag like others."""
+"""CSIG's compact tag is ignored until an EtherType is set, and then is a tag like other tags."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""RoCE: known octets, every opcode, what is none of it, cut packets, invariant CRCs."""
+"""RoCE: known octets, every opcode, frames that are not RoCE, truncated packets, and invariant CRCs."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""tshark beside RoCE's fields: of every opcode that it supports, and of real captures."""
+"""RoCE fields, compared with tshark, for every opcode that tshark supports and in real captures."""
 
 import subprocess
 from pathlib import Path

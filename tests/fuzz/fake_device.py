@@ -1,4 +1,4 @@
-"""A device without an interface, in a time of its own: frames have the effects that a test sets."""
+"""A device without an interface in simulated time, whose reactions to frames are set by tests."""
 
 from __future__ import annotations
 

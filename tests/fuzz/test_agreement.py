@@ -1,4 +1,6 @@
-"""Campaigns of checks: planted disagreements are found, reduced and kept; sound views give none."""
+"""Campaigns of checks find, reduce and store planted disagreements, and report nothing for correct
+decoders.
+"""
 
 from __future__ import annotations
 

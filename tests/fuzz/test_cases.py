@@ -1,4 +1,4 @@
-"""Cases: the same for a seed and an index everywhere, made here or ahead by another process."""
+"""Cases depend only on the seed and the index, whether this process or another process generates them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program's end is identified by its status, its limits and its output; it takes no more than it may."""
+"""The outcome of a program is classified by exit status, limits and output, and its resources are limited."""
 
 from __future__ import annotations
 

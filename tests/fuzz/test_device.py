@@ -1,4 +1,4 @@
-"""A device at the end of an interface: frames sent, heartbeats that come or stay away, recovery."""
+"""A device at the end of an interface: sent frames, present and missing heartbeats, and recovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign against a device: when heartbeats are due, and how the frames that silence it are found."""
+"""A campaign against a device: times of heartbeats, and the search for the frames that silence the device."""
 
 from __future__ import annotations
 

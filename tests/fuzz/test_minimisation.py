@@ -1,4 +1,4 @@
-"""A reduced failure contains nothing superfluous, within a budget of tries."""
+"""A reduced failure has no superfluous parts, and the number of attempts is limited."""
 
 from __future__ import annotations
 

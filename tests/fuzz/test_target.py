@@ -1,4 +1,4 @@
-"""A campaign against a program finds planted defects, reduces them, keeps them, and goes on later."""
+"""A campaign against a program finds, reduces and stores planted defects, and can be continued."""
 
 from __future__ import annotations
 

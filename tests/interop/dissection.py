@@ -1,4 +1,4 @@
-"""The dissector in tshark beside the codec: frames of every format that it has, and the fields in both."""
+"""The Wireshark dissector in tshark, compared with the codec: frames of every format, and common fields."""
 
 from __future__ import annotations
 

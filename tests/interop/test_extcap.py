@@ -1,4 +1,4 @@
-"""ecmproto as a capture source of Wireshark, called as Wireshark calls it, and with tshark reading."""
+"""ecmproto as a capture source, called as Wireshark calls capture sources, and with tshark."""
 
 from __future__ import annotations
 

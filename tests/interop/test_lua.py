@@ -1,4 +1,4 @@
-"""The dissector for Wireshark: what tshark shows with it, and that it is Lua of 5.2 to 5.4."""
+"""The Wireshark dissector: its output in tshark, and its compatibility with Lua 5.2 to 5.4."""
 
 from __future__ import annotations
 

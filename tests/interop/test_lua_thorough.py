@@ -1,4 +1,4 @@
-"""The dissector for Wireshark on a thousand frames of each format, and on captures of others."""
+"""The Wireshark dissector on a thousand frames of each format, and on captures from other sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contributions to other projects: Scapy's own campaign, and files made of the declarations."""
+"""Contributions to other projects: Scapy's own tests, and files generated from the declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled code is loaded only from folders that others cannot write to."""
+"""Compiled code is loaded only from folders to which other users cannot write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of compiled code follows every source that went into it."""
+"""The cache of compiled code is invalidated by a change in any of its sources."""
 
 from __future__ import annotations
 

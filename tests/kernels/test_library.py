@@ -1,4 +1,4 @@
-"""The library of kernels: its functions compute and raise as numba's do, without numba."""
+"""The kernel library: its functions return and raise as numba's functions do, without numba."""
 
 from __future__ import annotations
 

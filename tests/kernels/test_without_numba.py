@@ -1,4 +1,4 @@
-"""Commands with the library of kernels: they import neither numba nor llvmlite."""
+"""Commands with the kernel library import neither numba nor llvmlite."""
 
 from __future__ import annotations
 

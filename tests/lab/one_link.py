@@ -1,6 +1,8 @@
-"""A compiled network that sources are driven in: one link for all frames, a delay, and every n-th is lost.
+"""A compiled network for tests of sources: one link for all frames, a delay, and the loss of every n-th
+frame.
 
-Run as a program it prints what sources of all patterns did, for a comparison of compiled and plain code.
+Run as a program, the module prints the actions of sources with all patterns, to compare compiled and plain
+code.
 """
 
 from __future__ import annotations

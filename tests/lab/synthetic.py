@@ -1,4 +1,4 @@
-"""A run of a small experiment with figures that one can work out in one's head; nothing is simulated."""
+"""A run of a small experiment with figures that are easy to calculate, without a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of docs/fidelity.md that are no bands of a scenario."""
+"""Rows of docs/fidelity.md that are not bands of a scenario."""
 
 from __future__ import annotations
 

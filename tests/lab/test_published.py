@@ -1,4 +1,4 @@
-"""Published numbers beside measured values."""
+"""Published numbers, compared with measured values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements of a run whose figures are known, and the outcome over seeds."""
+"""Measurements of a run with known figures, and outcomes over several seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Selective acknowledgements, ECN and DCTCP: by hand, against sets, and against the steps of RFC 8257."""
+"""Selective acknowledgements, ECN and DCTCP, compared with hand calculations, sets and the steps of RFC
+8257.
+"""
 
 from __future__ import annotations
 

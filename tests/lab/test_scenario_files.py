@@ -1,4 +1,6 @@
-"""Files that scenarios name: below the scenario's folder, regular, bounded; others only on request."""
+"""Files that scenarios name must be regular, of limited size, and in the scenario's folder, except on
+request.
+"""
 
 from __future__ import annotations
 

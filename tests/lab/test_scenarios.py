@@ -1,4 +1,4 @@
-"""The scenarios that come with the package."""
+"""The bundled scenarios."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Simulations of networks: timetables worked out by hand, conservation, and what PAUSE does to trees."""
+"""Simulations of networks: timetables calculated by hand, conservation, and the effect of PAUSE on trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources that do not listen: their timetables by hand, and what they send on average."""
+"""Sources without congestion control: timetables calculated by hand, and average rates."""
 
 from __future__ import annotations
 

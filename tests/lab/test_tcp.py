@@ -1,7 +1,8 @@
-"""TCP by hand, against its documents' formulas, and under all kinds of loss: no connection ever stalls.
+"""TCP, compared with hand calculations and the formulas of its documents; no connection stalls under any
+loss.
 
-In the tiny network a frame of 1,500 octets takes 1,200 ns, one of 60 takes 48, and each is there 1,000 later:
-a round trip takes 3,248 ns.
+In the tiny network, a frame of 1,500 octets takes 1,200 ns and a frame of 60 octets 48 ns, followed by a
+delay of 1,000 ns, so a round trip takes 3,248 ns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The documents' models give what can be worked out by hand."""
+"""The documents' models agree with hand calculations."""
 
 from __future__ import annotations
 

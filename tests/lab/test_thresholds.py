@@ -1,4 +1,4 @@
-"""Thresholds of flow control where a scenario has none: static ones of each input, and of outputs."""
+"""Flow control thresholds for scenarios without thresholds: static thresholds of inputs, and of outputs."""
 
 from __future__ import annotations
 

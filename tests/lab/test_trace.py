@@ -1,4 +1,6 @@
-"""Frames of a simulated network as a capture: what each link carried, octet by octet, and replays of it."""
+"""Frames of a simulated network as a capture: the frames on each link, octet by octet, and replays of the
+capture.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A network in plain Python that sources are tried in: a NIC a host, then a delay, loss and reordering.
+"""A network in plain Python for tests of sources: a NIC per host, a delay, loss and reordering.
 
-Each host's NIC is one queue at its link's rate; a frame comes ``delay_ns`` after its last bit has left.
+Each NIC is a queue that is served at link rate. A frame arrives ``delay_ns`` after its last bit was sent.
 """
 
 from __future__ import annotations

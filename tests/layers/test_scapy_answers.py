@@ -1,4 +1,4 @@
-"""Frames that answer one another, by Scapy's sr()."""
+"""Requests and replies in Scapy's sr()."""
 
 from __future__ import annotations
 

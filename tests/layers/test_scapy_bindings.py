@@ -1,4 +1,4 @@
-"""Binding is explicit, repeatable, and leaves no trace."""
+"""Bindings of Scapy layers are explicit, repeatable and reversible."""
 
 from __future__ import annotations
 

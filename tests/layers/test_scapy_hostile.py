@@ -1,4 +1,4 @@
-"""Hostile octets: no layer raises, and what was dissected is built again as it was."""
+"""Hostile octets: no layer raises an error, and dissected frames are built again unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RoCE in Scapy: its own layers and the ones it lacks, beside the codec."""
+"""RoCE in Scapy: Scapy's layers and ecmproto's additional layers, compared with the codec."""
 
 import pytest
 from scapy.layers.inet import IP, UDP

@@ -1,4 +1,4 @@
-"""A real LLDP agent, lldpd, on an interface in a namespace of a test's own."""
+"""A real LLDP agent, lldpd, on an interface in a separate namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Senders with reaction points, a port, and an edge before the receiver, wired up in virtual time."""
+"""Senders with reaction points, a port and an edge before the receiver, connected in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reaction points, a port and an edge as they work together, in virtual time."""
+"""Reaction points, a port and an edge in a closed loop in virtual time."""
 
 from __future__ import annotations
 

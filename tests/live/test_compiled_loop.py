@@ -1,4 +1,6 @@
-"""Loops in compiled code, on sockets that need no rights: what goes through them, and what ends them."""
+"""Device loops in compiled code, on sockets that need no permissions: forwarded frames, and ends of the
+loop.
+"""
 
 from __future__ import annotations
 

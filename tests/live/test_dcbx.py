@@ -1,4 +1,4 @@
-"""DCBX beside a real LLDP agent, which carries its TLVs and takes ours for what they are."""
+"""DCBX together with a real LLDP agent, which sends and receives the TLVs."""
 
 from __future__ import annotations
 

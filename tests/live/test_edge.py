@@ -1,4 +1,4 @@
-"""The edge beside a receiver, in virtual time."""
+"""The edge of a receiver, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short endurance run: whatever happens to links and devices, the counters of each add up."""
+"""A short endurance run: the counters of each device balance after all disturbances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ecmproto send --receive`` through devices between real interfaces: a bridge, and ones that do harm."""
+"""``ecmproto send --receive`` through devices between real interfaces: a bridge and faulty devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live devices on real interfaces: veth pairs in a namespace of the test's own."""
+"""Live devices on real interfaces: veth pairs in a separate namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reaction point that misses due times: the part that it catches up with, and its report of the time."""
+"""A reaction point that wakes up late sends part of the missed frames, and reports the time."""
 
 from __future__ import annotations
 

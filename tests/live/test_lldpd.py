@@ -1,4 +1,4 @@
-"""The edge beside a host with a real LLDP agent: announcements of each change the other."""
+"""The edge of a host with a real LLDP agent: the edge and the agent react to each other's announcements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mishaps of live devices: none of them hangs or stops a device, and counters report them."""
+"""Failures of links and hosts: live devices neither hang nor stop, and counters report the failures."""
 
 from __future__ import annotations
 

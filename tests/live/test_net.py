@@ -1,4 +1,4 @@
-"""Several live devices of one process: the file that describes them, their threads, their reports."""
+"""Several live devices in one process: the TOML file, the threads and the reports."""
 
 from __future__ import annotations
 

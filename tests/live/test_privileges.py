@@ -1,4 +1,4 @@
-"""Giving root up: nothing is needed afterwards that another user may not have, and nothing gets it back."""
+"""Dropping root privileges: devices work without root afterwards, and cannot regain root."""
 
 from __future__ import annotations
 

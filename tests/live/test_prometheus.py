@@ -1,4 +1,4 @@
-"""The endpoint for Prometheus is a guest: clients take nothing from the device."""
+"""The Prometheus endpoint: clients do not disturb the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reaction point beside a sender, in virtual time."""
+"""The reaction point of a sender, in virtual time."""
 
 from __future__ import annotations
 

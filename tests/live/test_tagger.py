@@ -1,4 +1,4 @@
-"""Tags put into frames where they lie, and taken out again, are those that whole batches get."""
+"""Tags added to and removed from single frames in place equal the tags of whole batches."""
 
 from __future__ import annotations
 

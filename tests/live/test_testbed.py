@@ -1,4 +1,4 @@
-"""The testbed with real interfaces and real traffic: what it reports, and that nothing of it stays."""
+"""The testbed with real interfaces and real traffic: its reports, and the removal of all its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judgement of a testbed's run: a busy machine excuses its effects, and no broken mechanism."""
+"""Evaluation of testbed runs: a busy machine excuses its effects, but does not excuse a broken mechanism."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Contents of a testbed's captures, read by us and by tshark: tags between port and edge, none after it."""
+"""The captures of a testbed, read by ecmproto and tshark: tags between port and edge, no tags after the
+edge.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The testbed with TCP, whose own control acts as well: loose bounds, the rest is reported."""
+"""The testbed with TCP, which has its own congestion control: wide bounds, and reported values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a testbed, and the evaluation of its programs' reports."""
+"""The plan of a testbed, and the evaluation of reports from its programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Testbeds run as a user runs them."""
+"""Testbeds that are run as users run testbeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live devices driven in virtual time: what came in when, what left when and where."""
+"""Live devices in virtual time, with the times of received and sent frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces and veth for tests with real interfaces, made and removed by each test."""
+"""Namespaces and veth pairs for tests with real interfaces, created and removed by each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The check of feedback: no difference where reaction points are right, one for each promise broken."""
+"""The feedback check reports no difference for correct reaction points, and a difference for each broken
+rule.
+"""
 
 from __future__ import annotations
 

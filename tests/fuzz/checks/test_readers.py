@@ -1,4 +1,4 @@
-"""The use of captures: faults that were mended are found again where the mend is taken out."""
+"""The check of capture readers finds earlier faults again if their corrections are removed."""
 
 from __future__ import annotations
 

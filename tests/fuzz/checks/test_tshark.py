@@ -1,4 +1,4 @@
-"""Excused differences are tshark's other readings, and nothing else in the same frame."""
+"""Only tshark's known deviations are excused, and no other difference in the same frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decoder with a defect that chance alone would hardly find, and one that ends the process."""
+"""A decoder with a defect that random inputs hardly find, and a decoder that ends the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guided campaigns: coverage leads to a planted defect; what ends the process is kept; they go on."""
+"""Guided campaigns find a planted defect by coverage, store inputs that end the process, and continue."""
 
 from __future__ import annotations
 

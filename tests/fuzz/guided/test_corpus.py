@@ -1,4 +1,4 @@
-"""Inputs found by coverage: every committed one, tried again without atheris, kernels compiled."""
+"""All stored inputs from coverage-guided fuzzing, run without atheris and with compiled kernels."""
 
 from __future__ import annotations
 

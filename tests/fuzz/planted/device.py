@@ -1,7 +1,7 @@
 """A device with a planted defect: ``device.py DEFECT SECONDS bridge IF IF`` or ``… host IF ADDRESS``.
 
-A bridge carries frames between two interfaces, a host answers ARP and echoes to its address.  A frame with
-the defect's property makes it deaf, for some seconds or (0) until SIGHUP.
+A bridge forwards frames between two interfaces. A host answers ARP requests and echo requests to its address.
+After a frame that triggers the defect, the device ignores all frames for some seconds, or (0) until SIGHUP.
 """
 
 import ipaddress

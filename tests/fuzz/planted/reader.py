@@ -1,6 +1,6 @@
-"""A decoder with one of several planted defects, or none: ``python reader.py DEFECT [CAPTURE]``.
+"""A decoder with a planted defect or without defects: ``python reader.py DEFECT [CAPTURE]``.
 
-It reads pcap, VLAN and CN-TAGs, CNMs and LLDP, like a decoder that someone wrote in an afternoon.
+The decoder is simple, and reads pcap, VLAN tags, CN-TAGs, CNMs and LLDP.
 """
 
 import os

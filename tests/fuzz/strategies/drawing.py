@@ -1,4 +1,4 @@
-"""Drawing from strategies in tests, the same every time; the strategies of formats by name."""
+"""Reproducible examples from strategies, and the strategies of formats by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawn captures: readers get out of them what was drawn; all there is comes up; they shrink to little."""
+"""Capture strategies: readers return the drawn data, all features occur, and failures shrink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures shrink to little: the field, the tag, the frame that matters, all else as it is by default."""
+"""Failures shrink to the relevant field, tag or frame, with defaults for all other values."""
 
 from __future__ import annotations
 

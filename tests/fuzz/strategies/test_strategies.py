@@ -1,4 +1,4 @@
-"""The strategies: whole frames are valid, and everything comes up."""
+"""Frame strategies: complete frames are valid, and all features occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings about interfaces, and settings of them."""
+"""Findings about interfaces and their settings."""
 
 from __future__ import annotations
 

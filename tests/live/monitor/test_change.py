@@ -1,4 +1,4 @@
-"""The change between two looks, compared with the frames added between them."""
+"""The change between two reports, compared with the frames between the reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures in files that take turns."""
+"""Rotating capture files."""
 
 from __future__ import annotations
 
