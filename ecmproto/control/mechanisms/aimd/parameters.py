@@ -99,12 +99,12 @@ class AIMDCongestionPointParameters(SamplingParameters):
         0,
         (0, MOST_OCTETS),
         source="S000 3.2",
-        doc="mild congestion threshold (Qmc); 0 disables the threshold",
+        doc="mild congestion threshold (Qmc). The value 0 disables the threshold",
     )
     qsc_octets: int = octets(
         "qsc", 80 * PACKET_OCTETS, (0, MOST_OCTETS), source=_LAB,
-        doc="severe congestion threshold (Qsc), above which sources stop for a while; 0 disables the "
-        "threshold",
+        doc="severe congestion threshold (Qsc), above which sources stop for a while. The value 0 disables "
+        "the threshold",
     )  # fmt: skip
     qscale: float = ratio(
         "qscale", 1.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR, source="S000 3.2",
@@ -191,7 +191,7 @@ class AIMDReactionPointParameters(Parameters):
     )
     hash_bits: int = count(
         "hash_bits", 0, (0, 32), source="S000 3.3 (compressed flow identifier)",
-        doc="length in bits of the hash that replaces the flow key; 0 compares the flow key itself",
+        doc="length in bits of the hash that replaces the flow key. The value 0 compares the flow key itself",
     )  # fmt: skip
     enabled: frozenset[int] = redeclared(
         AIMDCongestionPointParameters, "enabled",

@@ -29,12 +29,12 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     )  # fmt: skip
     probability: float = ratio(
         "pm", 0.0, (0, 1), source="S004 III (Pm)",
-        doc="sampling probability of each arriving frame, whatever its length and the queue length; 0: "
-        "sampling by octets, with sf, sr and sscale",
+        doc="sampling probability of each arriving frame, independent of its length and of the queue. If "
+        "the value is 0, frames are sampled by octets, with sf, sr and sscale",
     )  # fmt: skip
     qst_octets: int = octets(
         "qst", 0, (0, MOST_OCTETS), source="S004 IV.A",
-        doc="queue length above which PAUSE is sent to the upstream ports (Qst); 0 disables PAUSE",
+        doc="queue length above which PAUSE is sent to the upstream ports (Qst). The value 0 disables PAUSE",
     )  # fmt: skip
     qst_low_octets: int = octets(
         "qst_low", UNSET, (0, MOST_OCTETS), source="choice (S004 IV.B: some predefined level)",
@@ -64,7 +64,7 @@ class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     capacity_scaling: bool = flag(
         "capacity_scaling", True, source="S004 VI.C",
-        doc="whether Ru follows the congested link's capacity, as in enhanced BCN",
+        doc="whether Ru is proportional to the congested link's capacity, as in enhanced BCN",
     )  # fmt: skip
     floor_bps: int = rate(
         "floor", _MB, (1_000, 1_000 * _MB), source="algorithms §2",
@@ -72,7 +72,7 @@ class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     self_increase_bps: int = rate(
         "rd", _MB, (0, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd); S004 does not mention it",
-        doc="rate added at each self-increase; 0 disables self-increase",
+        doc="rate added at each self-increase. The value 0 disables self-increase",
     )  # fmt: skip
 
 

@@ -40,11 +40,12 @@ class DCQCNCongestionPointParameters(Parameters):
 
     kmin_octets: int = octets(
         "kmin", 0, (0, MOST_OCTETS), source=f"{_PAPER} K_min (5 kB at 40 Gb/s); vendors' 100 kB at 25 Gb/s",
-        doc="queue length up to which no frame is marked; 0: 4 kB for each Gb/s of the port",
+        doc="queue length up to which no frame is marked. The value 0 means 4 kB for each Gb/s of the port",
     )  # fmt: skip
     kmax_octets: int = octets(
         "kmax", 0, (0, MOST_OCTETS), source=f"{_PAPER} K_max (200 kB at 40 Gb/s); vendors' 400 kB at 25 Gb/s",
-        doc="queue length above which every ECT frame is marked; 0: 16 kB for each Gb/s of the port",
+        doc="queue length above which every ECT frame is marked. The value 0 means 16 kB for each Gb/s of "
+        "the port",
     )  # fmt: skip
     pmax: float = ratio(
         "pmax", 0.2, (0, 1), source=f"{_PAPER} P_max (0.01); vendors' 0.2",
@@ -101,11 +102,11 @@ class DCQCNReactionPointParameters(Parameters):
     )  # fmt: skip
     threshold: int = count(
         "f", 0, (0, 1_000), source=f"{_PAPER} F = 5; {_NIC}: 1",
-        doc="stage that ends fast recovery; 0: 5 (paper) or 1 (nic)",
+        doc="stage that ends fast recovery. The value 0 means 5 (paper) or 1 (nic)",
     )  # fmt: skip
     timer_ns: int = duration(
         "timer", 0, (0, _MAX_NS), source=f"{_PAPER} T = 55 µs; {_NIC}: 300 µs",
-        doc="time of one stage of the increase; 0: 55 µs (paper) or 300 µs (nic)",
+        doc="time of one stage of the increase. The value 0 means 55 µs (paper) or 300 µs (nic)",
     )  # fmt: skip
     byte_counter_octets: int = octets(
         "byte_counter", 10_000_000, (1, MOST_OCTETS), source=f"{_PAPER} B",
@@ -113,8 +114,8 @@ class DCQCNReactionPointParameters(Parameters):
     )  # fmt: skip
     alpha_interval_ns: int = duration(
         "alpha_interval", 0, (0, _MAX_NS), source=f"{_PAPER} K = 55 µs; {_NIC}: 1 µs",
-        doc="time between two updates of α, without a CNP in between (paper) or in any case (nic); 0: 55 "
-        "µs (paper) or 1 µs (nic)",
+        doc="time between two updates of α, without a CNP in between (paper) or in any case (nic). The "
+        "value 0 means 55 µs (paper) or 1 µs (nic)",
     )  # fmt: skip
     decrease_interval_ns: int = duration(
         "decrease_interval", 4_000, (1, _MAX_NS), source=_NIC,
@@ -122,17 +123,18 @@ class DCQCNReactionPointParameters(Parameters):
     )  # fmt: skip
     ai_rate_bps: int = rate(
         "ai_rate", 0, (0, _MAX_BPS), source=f"{_PAPER} R_AI = 40 Mb/s; {_NIC}: 50 Mb/s",
-        doc="rate that additive increase adds to the target rate; 0: 40 Mb/s (paper) or 50 Mb/s (nic)",
+        doc="rate that additive increase adds to the target rate. The value 0 means 40 Mb/s (paper) or 50 "
+        "Mb/s (nic)",
     )  # fmt: skip
     hai_rate_bps: int = rate(
         "hai_rate", 0, (0, _MAX_BPS), source=f"{_CHOICE} (400 Mb/s: the paper gives it no figure); {_NIC}: "
         "100 Mb/s",
         doc="rate that hyper increase adds to the target rate, multiplied by the number of the step in "
-        "paper; 0: 400 Mb/s (paper) or 100 Mb/s (nic)",
+        "paper. The value 0 means 400 Mb/s (paper) or 100 Mb/s (nic)",
     )  # fmt: skip
     min_rate_bps: int = rate(
         "min_rate", 0, (0, _MAX_BPS), source=f"{_CHOICE} (10 Mb/s); {_NIC}: 100 Mb/s",
-        doc="minimum rate of a queue pair; 0: 10 Mb/s (paper) or 100 Mb/s (nic)",
+        doc="minimum rate of a queue pair. The value 0 means 10 Mb/s (paper) or 100 Mb/s (nic)",
     )  # fmt: skip
     clamp_target: bool = flag(
         "clamp_target", False, source=_NIC,

@@ -153,7 +153,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     self_increase_bps: int = _set(
         _RP, "self_increase_bps", 0, (0, 100 * _MB),
-        doc="rate added at each self-increase; 0 disables self-increase",
+        doc="rate added at each self-increase. The value 0 disables self-increase",
     )  # fmt: skip
     qeq_octets: int = octets(
         "qeq", QEQ_OCTETS, (1, _LARGEST_QUEUE_OCTETS), source=S002,
@@ -178,21 +178,20 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     hops_exponent: int = count(
         "hops_exponent", 0, (-1, 1),
         source="S002 Parking Lot Scenario, Conclusion (user-defined fairness); algorithms §4, 6",
-        doc="type of fairness: the equilibrium of a flow over n congested hops is "
-        "flow_qeq·n^hops_exponent; 0 gives proportional fairness, 1 gives max-min fairness, and -1 "
-        "favours throughput",
+        doc="type of fairness: the equilibrium of a flow over n congested hops is flow_qeq·n^hops_exponent. "
+        "The value 0 results in proportional fairness, 1 in max-min fairness, and -1 in a higher throughput",
     )  # fmt: skip
     probe_octets: int = octets(
         "probe_octets", 75_000, (0, 100_000_000), source="S002 E²CM Operation (X KB, e.g. 75 or 15)",
-        doc="octets of a flow between two probes; 0: no probes by octets",
+        doc="octets of a flow between two probes. The value 0 disables probes after a number of octets",
     )  # fmt: skip
     probe_frames: int = count(
         "probe_frames", 0, (0, 1_000_000), source="S002 Proposed Compromise Scheme details (n-pkts)",
-        doc="frames of a flow between two probes; 0: no probes by frames",
+        doc="frames of a flow between two probes. The value 0 disables probes after a number of frames",
     )  # fmt: skip
     probe_interval_ns: int = duration(
         "probe_interval", 0, (0, 10_000_000_000), source="S002 Proposed Compromise Scheme details (t)",
-        doc="time between two probes of a flow; 0: no probes by time",
+        doc="time between two probes of a flow. The value 0 disables probes after a time",
     )  # fmt: skip
     autonomous: bool = flag(
         "autonomous", False, source="S002 Critique 2 (triggered by BCN, or autonomous: congestion avoidance)",
@@ -200,7 +199,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     probe_priority: int = count(
         "probe_priority", OWN_PRIORITY, (OWN_PRIORITY, 7), source="wire-formats 1.2",
-        doc="priority of forward probes in their outermost VLAN tag; -1 is the flow's own",
+        doc="priority of forward probes in their outermost VLAN tag; -1 selects the flow's own priority",
     )  # fmt: skip
     max_flows: int = redeclared(
         E2CMEdgeParameters, "max_flows",

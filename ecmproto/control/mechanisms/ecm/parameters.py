@@ -40,7 +40,7 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     floor_bps: int = rate(
         "floor", UNSET, (1_000, 1_000 * _MB), source="algorithms §1, RP 3",
-        doc="minimum rate of a limiter, except 0 in a time-out; by default ru",
+        doc="minimum rate of a limiter, except 0 in a time-out. The default is ru",
     )  # fmt: skip
     restart_bps: int = rate(
         "rmin", 100 * _MB, (_MB, 1_000 * _MB), step=_MB, source="S000 3.3.2 (Rmin)",

@@ -88,8 +88,8 @@ class FECNCongestionPointParameters(Parameters):
     )  # fmt: skip
     random_phase: bool = flag(
         "random_phase", False, source=_CHOICE,
-        doc="whether updates start at a random phase instead of at multiples of T; rates stay fair, but "
-        "converge more slowly, and frames may be lost",
+        doc="whether updates start at a random phase instead of at multiples of T. With random phases, "
+        "rates are still fair, but converge more slowly, and frames may be lost",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class SourceParameters(Parameters):
     )
     queues: int = count(
         "queues", 1_024, (1, 65_535), source="choice (the RLQ-ID has 16 bits)",
-        doc="number of rate-limited queues of a source; further flows share the last one",
+        doc="number of rate-limited queues of a source; further flows share the last queue",
     )  # fmt: skip
 
 
@@ -137,14 +137,14 @@ class FECNReactionPointParameters(SourceParameters):
     )  # fmt: skip
     frames_per_tag: int = count(
         "tag_frames", 0, (0, 1_000_000), source="S003 (overhead: every n-th packet)",
-        doc="number of frames per tag, counted from the first frame of a queue; 0: a tag after each tau",
+        doc="number of frames per tag, counted from the first frame of a queue. If the value is 0, tags are "
+        "sent at intervals of tau",
     )  # fmt: skip
     random_phase: bool = redeclared(
         FECNCongestionPointParameters, "random_phase",
         doc="whether a queue's first tag is sent at a random time within τ instead of with the queue's "
-        "first frame "
-        "(S003's sources start on a multiple of T); rates stay fair, but converge more slowly, and frames "
-        "may be lost",
+        "first frame (S003's sources start on a multiple of T). With random phases, rates are still fair, "
+        "but converge more slowly, and frames may be lost",
     )  # fmt: skip
 
 

@@ -27,15 +27,17 @@ class HPCCReactionPointParameters(Parameters):
 
     eta: float = ratio(
         "eta", 0.95, (0.01, 1), source=f"{_PAPER} η",
-        doc="utilisation that a window aims at, of the busiest link on the path",
+        doc="target utilisation of the busiest link on the path",
     )  # fmt: skip
     base_rtt_ns: int = duration(
         "base_rtt", 13_000, (1, _MAX_NS), source=f"{_PAPER} T (its simulations)",
-        doc="round-trip time of the longest idle path; the first window is the link's rate times it",
+        doc="round-trip time of the longest idle path. The first window is the link's rate multiplied by "
+        "this time",
     )  # fmt: skip
     max_stage: int = count(
         "max_stage", 5, (0, 1_000), source=f"{_PAPER} maxStage",
-        doc="additive increases in a row before the window again follows the measured utilisation",
+        doc="number of consecutive additive increases after which the window again follows the measured "
+        "utilisation",
     )  # fmt: skip
     increase_octets: int = octets(
         "w_ai", 80, (0, MOST_OCTETS), source=f"{_PAPER} W_AI",
@@ -43,15 +45,15 @@ class HPCCReactionPointParameters(Parameters):
     )  # fmt: skip
     min_rate_bps: int = rate(
         "min_rate", 100 * 10**6, (1, _MAX_BPS), source=_SIMULATOR,
-        doc="floor of a flow's rate; its window's floor is this rate times base_rtt",
+        doc="minimum rate of a flow. The minimum window is this rate multiplied by base_rtt",
     )  # fmt: skip
     timeout_ns: int = duration(
         "timeout", 1_000_000, (1_000, _MAX_NS), source="choice",
-        doc="time without an acknowledgement after which all octets in flight count as lost",
+        doc="if no acknowledgement arrives for this time, all octets in flight are treated as lost",
     )  # fmt: skip
     max_flows: int = count(
         "max_flows", 256, (1, 4096), source="choice",
-        doc="flows of a station with a window of their own; further ones share the last",
+        doc="number of flows of a station that have their own window. Further flows share the last window",
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class GenerationParameters(Parameters):
     )  # fmt: skip
     pause_quanta: int = count(
         "pause_quanta", 0xFFFF, (2, 0xFFFF), source=_SECTION,
-        doc="pause time in an XOFF, which is refreshed after half of it",
+        doc="pause time in an XOFF. The XOFF is repeated after half of this time",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
