@@ -25,7 +25,7 @@ LINK_BPS = 10**10
 
 
 class Seen(NamedTuple):
-    """A frame that was offered."""
+    """An offered frame."""
 
     time_ns: int
     source: int
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A completion."""
+    """A completed flow."""
 
     time_ns: int
     source: int
@@ -86,7 +86,7 @@ class TinyNetwork:
         self._held: dict[int, int] = {}
 
     def run(self, until_ns: int) -> TinyNetwork:
-        """Run until everything due by ``until_ns`` is done."""
+        """Run until all events until ``until_ns`` are processed."""
         while (now_ns := min(self.sources.next_source_ns(), self._next_ns())) <= until_ns:
             if self._next_ns() == now_ns:
                 _, _, what, frame = heapq.heappop(self._events)
@@ -96,7 +96,7 @@ class TinyNetwork:
         return self
 
     def timer(self, now_ns: int) -> None:
-        """Let the sources do what is due."""
+        """Let the sources process due events."""
         self.sources.on_source_timer(now_ns, self.offers)
         self._take(now_ns)
 
@@ -143,5 +143,5 @@ class TinyNetwork:
 
 
 def times(frames: Iterable[Seen], source: int = 0) -> list[int]:
-    """Return the times at which a source's frames were offered."""
+    """Return the times at which the frames of a source were offered."""
     return [frame.time_ns for frame in frames if frame.source == source]

@@ -20,7 +20,7 @@ _CN_TLV = ("oui", "00,80,c2", "subtype", "8")
 
 
 class Agent:
-    """lldpd, spoken to through its own socket by lldpcli."""
+    """An lldpd process, which is controlled through its socket with lldpcli."""
 
     def __init__(self, namespace: str, interface: str, folder: Path) -> None:
         self._interface = interface
@@ -35,7 +35,7 @@ class Agent:
         )  # fmt: skip
 
     def wait(self) -> None:
-        """Wait until it sends."""
+        """Wait until lldpd sends LLDPDUs."""
         deadline = time.monotonic() + PATIENCE_S
         while not self._socket.exists() or not self.sent_frames():
             assert self._program.poll() is None, "lldpd ended"
@@ -43,7 +43,7 @@ class Agent:
             time.sleep(0.1)
 
     def ask(self, *words: str) -> dict[str, Any]:
-        """Return lldpcli's answer about the interface, by its own keys."""
+        """Return the information of lldpcli about the interface."""
         shown = subprocess.run(
             ["lldpcli", "-u", str(self._socket), "-f", "json", *words],
             stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S,
@@ -52,19 +52,19 @@ class Agent:
         return dict(found.get(self._interface, {}))
 
     def sent_frames(self) -> int:
-        """Return the number of LLDPDUs it has sent."""
+        """Return the number of sent LLDPDUs."""
         return int(self.ask("show", "statistics").get("tx", {}).get("tx", 0))
 
     def neighbour(self) -> dict[str, Any]:
-        """Return its information about the other end."""
+        """Return lldpd's information about the other end."""
         return self.ask("show", "neighbors", "details")
 
     def announce(self, cnpv: int, ready: int) -> None:
-        """Put a Congestion Notification TLV with these two masks into what it sends."""
+        """Add a Congestion Notification TLV with these masks to the LLDPDUs."""
         self._carry("replace", *_CN_TLV, bytes((cnpv, ready)))
 
     def carry(self, oui: bytes, subtype: int, information: bytes) -> None:
-        """Add an organization's TLV to its LLDPDU, after the existing ones."""
+        """Add an organization-specific TLV after the existing TLVs in the LLDPDU."""
         self._carry("add", "oui", oui.hex(","), "subtype", str(subtype), information)
 
     def _carry(self, how: str, oui: str, of: str, subtype: str, which: str, octets: bytes) -> None:
@@ -72,16 +72,16 @@ class Agent:
         self.ask(*where, how, oui, of, subtype, which, "oui-info", octets.hex(","))
 
     def withdraw(self) -> None:
-        """Take the TLV out again."""
+        """Remove the TLVs that were added."""
         self.ask("unconfigure", "ports", self._interface, "lldp", "custom-tlv", *_CN_TLV)
 
     def end(self) -> None:
-        """Have it send its last LLDPDU and end."""
+        """Let lldpd send its last LLDPDU and end."""
         self._program.terminate()
         self._program.wait(PATIENCE_S)
 
     def kill(self) -> None:
-        """End all its processes, without a word."""
+        """Kill all processes of lldpd, without a last LLDPDU."""
         if self._program.poll() is None:
             os.killpg(self._program.pid, signal.SIGKILL)
             self._program.wait()
@@ -89,7 +89,9 @@ class Agent:
 
 @contextmanager
 def lldpd(namespace: str, interface: str) -> Iterator[Agent]:
-    """Start it, wait until it sends, and end it whatever happens; skips by name without it."""
+    """Run lldpd during the context, and wait until it sends LLDPDUs; the test is skipped if lldpd is
+    missing.
+    """
     with tempfile.TemporaryDirectory() as folder:
         # lldpcli becomes lldpd's user, who has to find socket and settings there.
         Path(folder).chmod(0o755)

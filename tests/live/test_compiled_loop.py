@@ -58,18 +58,18 @@ class Bench:
         self.port = port_of(mechanism, rate_bps, self.clock, time.monotonic_ns())
 
     def serve(self, milliseconds: int) -> None:
-        """Let the port run for a while."""
+        """Run the port for some milliseconds."""
         self.port.serve(self.sockets, time.monotonic_ns() + milliseconds * MS, 0)
 
     def settle(self) -> None:
-        """Let the port run until it has done everything."""
+        """Run the port until it has nothing to do."""
         deadline = time.monotonic() + PATIENCE_S
         while select.select(self.own, [], [], 0)[0] or self.port.due_ns != NEVER_NS:
             assert time.monotonic() < deadline
             self.serve(1)
 
     def received(self, interface: int) -> list[bytes]:
-        """Return the frames that the port has sent by an interface since the last call."""
+        """Return the frames that the port has sent on an interface since the last call."""
         frames = []
         try:
             while True:
@@ -273,7 +273,7 @@ class WireBench:
             self.serve(1)
 
     def serve(self, milliseconds: int) -> None:
-        """Let the device run for a while."""
+        """Run the device for some milliseconds."""
         self.device.serve(self._sockets, time.monotonic_ns() + milliseconds * MS, 0)
 
     def left_by(self, interface: int) -> list[bytes]:
@@ -421,7 +421,7 @@ def test_compiled_and_plain_reaction_points_forward_equally(mechanism: str, opti
 
 
 def let_all_leave(bench: WireBench, other: ReactionPoint) -> None:
-    """Let time pass until no frame waits in either device."""
+    """Advance the time until no frame waits in either device."""
     deadline = time.monotonic() + PATIENCE_S
     while cast(ReactionPoint, bench.device).held or other.held:
         assert time.monotonic() < deadline

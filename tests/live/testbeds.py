@@ -31,21 +31,21 @@ _GROSS = 10
 """A device that waited for the processor for a tenth of a run was starved grossly."""
 
 JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
-"""The required Jain's index of three equal senders."""
+"""Minimum of Jain's index for three equal senders."""
 
 Outcome = dict[str, Any]
 
 
 class Miss(IntEnum):
-    """The amount by which a run misses a requirement."""
+    """The degree to which a run misses a requirement."""
 
     NONE = 0
     SLIGHT = 1
-    """Beyond the narrow bound, which holds on a machine with nothing else to do."""
+    """Outside the narrow bound, which is met on an idle machine."""
     CLEAR = 2
-    """Beyond the wide bound, which holds unless devices hardly get to run."""
+    """Outside the wide bound, which is met unless devices hardly run."""
     TOTAL = 3
-    """As if nothing controlled anything."""
+    """As bad as without congestion control."""
 
 
 Judge = Callable[[Outcome], Mapping[str, Miss]]
@@ -108,7 +108,7 @@ def judged(outcomes: Iterable[Outcome], judge: Judge, *, seconds: float) -> Outc
 
 
 def requires_testbeds() -> None:
-    """Skip the test by name where a testbed cannot be built."""
+    """Skip the test if a testbed cannot be built on this machine."""
     requires_namespaces()
     pytest.importorskip("pyroute2")
     requires("iperf3")

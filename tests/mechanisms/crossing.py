@@ -24,7 +24,7 @@ class Crossing(NamedTuple):
     priority: NDArray[np.int64]
     octets: NDArray[np.int64]
     qlens_octets: NDArray[np.int64]
-    """By step and priority."""
+    """Queue lengths in octets by step and priority."""
 
 
 def crossing(seed: int, *, steps: int, stations: int, buffer_octets: int, gap_ns: int) -> Crossing:
@@ -64,7 +64,7 @@ def crossing(seed: int, *, steps: int, stations: int, buffer_octets: int, gap_ns
 
 @compiled
 def show(point: CongestionPoint, frames: Crossing, outbox: Outbox) -> int:
-    """Show a crossing to ``point``, ticks first; return how many ticks there were."""
+    """Pass a crossing to ``point``, ticks first, and return the number of ticks."""
     ticks = 0
     for step in range(frames.now_ns.size):
         now_ns = frames.now_ns[step]

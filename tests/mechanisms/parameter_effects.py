@@ -60,7 +60,7 @@ _FLOWS = 12
 _RATE_BPS = 5 * 10**9
 """Not what BCN gives Ru for."""
 _DELAY_NS = 2_500
-"""No whole number of the ticks that time stamps count in."""
+"""A delay in ns that is not a multiple of the time stamps' ticks."""
 
 
 def traffic() -> list[Sent]:
@@ -95,7 +95,7 @@ BUSIER = {
     ],
     "fecn": [*BUSY["fecn"], "cp.qeq=5kB", "cp.qsc=20kB"],
 }  # fmt: skip
-"""Parameters that let every rule of a mechanism take effect in these runs."""
+"""Parameters with which every rule of a mechanism takes effect in these runs."""
 
 WITH: dict[Any, list[str]] = {
     "k": ["cp.linear=yes"],
@@ -163,7 +163,7 @@ def _place(hops: int = 1) -> PortContext:
 
 
 def _taken(outbox: Outbox) -> list[tuple[Any, ...]]:
-    """Return the messages of ``outbox``, which is empty then."""
+    """Return the messages in ``outbox``, and empty the outbox."""
     rows: list[tuple[Any, ...]] = np.asarray(outbox.messages)[: outbox.posted.count].tolist()
     outbox.posted.count = 0
     return rows
@@ -361,7 +361,7 @@ def candidates(parameter: Parameter) -> Iterator[str]:
 
 
 def effect(name: str, role: Role, parameter: Parameter) -> str | None:
-    """Return a value of a parameter that changes what its mechanism does; None without one."""
+    """Return a value of a parameter that changes the results of its mechanism, or None if no value does."""
     base = (*BUSIER.get(name, BUSY[name]), *WITH.get((name, parameter.name), WITH.get(parameter.name, ())))
     for part in PARTS[role]:
         before = digest(part, name, base)

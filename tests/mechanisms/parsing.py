@@ -9,7 +9,7 @@ from ecmproto.kernels.record import new_record
 
 
 class ParsedFrame(NamedTuple):
-    """The feedback in a frame, None if it was discarded, and the counters that are not 0."""
+    """The feedback in a frame, or None if the frame was discarded, and the nonzero counters."""
 
     feedback: ParsedFeedback | None
     counted: dict[str, int]

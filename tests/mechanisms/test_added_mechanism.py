@@ -1,4 +1,4 @@
-"""A mechanism that another package brings, with its own tag and messages, works like ecmproto's own."""
+"""A mechanism from another package, with its own tag and messages, works like ecmproto's mechanisms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever octets come, parsing them raises nothing and is counted; forged ones are refused by all alike."""
+"""Parsing any octets raises no error and is counted, and all parsers refuse forged messages."""
 
 from __future__ import annotations
 

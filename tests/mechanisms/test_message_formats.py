@@ -1,4 +1,4 @@
-"""Messages and octets converted by the names of their fields, without a mapping by hand."""
+"""Messages and octets are converted by field names, without a hand-written mapping."""
 
 from __future__ import annotations
 

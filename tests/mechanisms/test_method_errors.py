@@ -1,4 +1,4 @@
-"""Exceptions and prints in a mechanism's methods, which compiled loops call by their addresses."""
+"""Exceptions and prints in the methods of a mechanism, which compiled loops call by address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every parameter of a mechanism changes something that a short run shows."""
+"""Every parameter of a mechanism changes the result of a short run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Parameters: what each kind takes, declared again with other values, and their reference in the docs."""
+"""Parameters: accepted values of each type, redeclared parameters, and their reference in the
+documentation.
+"""
 
 from __future__ import annotations
 

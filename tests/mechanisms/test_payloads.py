@@ -1,4 +1,4 @@
-"""Contents of a mechanism's own message: a payload that it declares."""
+"""The payload that a mechanism declares for its own message."""
 
 from __future__ import annotations
 

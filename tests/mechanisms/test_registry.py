@@ -1,4 +1,4 @@
-"""The registry of mechanisms: entry points, no control among them, and modules that may name one."""
+"""The registry of mechanisms: entry points, the mechanism ``none``, and modules that may name a mechanism."""
 
 from __future__ import annotations
 

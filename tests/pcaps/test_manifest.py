@@ -1,4 +1,4 @@
-"""The bundled captures are what their commands make, and dissect as they did when a person read them."""
+"""The bundled captures equal the output of their commands, and their dissection has not changed."""
 
 from __future__ import annotations
 

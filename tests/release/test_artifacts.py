@@ -1,4 +1,4 @@
-"""Released files: sdist and wheel have the right contents and nothing else, the same octets each time."""
+"""Released files: sdist and wheel have the right contents and are reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manual pages: one for each command, all that it declares, and nothing that a formatter complains about."""
+"""Manual pages: a complete page for each command, without warnings of formatters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches for replay tests, frames given by time, length and priority; replays of them, and their output."""
+"""Batches for replay tests from times, lengths and priorities, replays of the batches, and their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small captures for closed loops, made by hand or at random, and what a loop makes of them."""
+"""Small captures for closed loops, hand-written or random, and the results of the loops."""
 
 from __future__ import annotations
 

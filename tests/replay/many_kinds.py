@@ -1,4 +1,4 @@
-"""A capture with frames of every kind, and what is read of frames without the code under test."""
+"""A capture with frames of every type, and a frame parser that is independent of the code under test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""An obvious simulation of a closed loop with PAUSE, PFC or nothing: lists, deques, exact fractions.
+"""A simple simulation of a closed loop with PAUSE, PFC or neither, with lists, deques and exact fractions.
 
-Written from the rules of `ecmproto.control.engine.loop` alone; nothing here is taken from ecmproto.  It has
-no refreshes of PAUSE, so no stop may last that long.
+The simulation follows the rules of `ecmproto.control.engine.loop`, and uses no code of ecmproto. PAUSE is not
+refreshed, so no pause may last until its expiry.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""An obvious event simulation of a port with QCN congestion points: a heap of events, exact fractions.
+"""A simple event simulation of a port with QCN congestion points, with an event heap and exact fractions.
 
-Written from the documents alone (algorithms, heading and §3); nothing here is taken from ecmproto.
+The simulation follows the documents (algorithms, heading and §3), and uses no code of ecmproto.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The closed loop as a whole: nothing is lost or invented, and it depends on nothing but its arguments."""
+"""The whole closed loop: no frame is lost or invented, and the result depends only on the arguments."""
 
 from __future__ import annotations
 

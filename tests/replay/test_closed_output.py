@@ -1,4 +1,4 @@
-"""The capture that a closed loop leaves, frame by frame, read back without the code that wrote it."""
+"""The output capture of a closed loop, frame by frame, read without the code that wrote the capture."""
 
 from __future__ import annotations
 

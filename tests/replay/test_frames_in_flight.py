@@ -1,4 +1,4 @@
-"""The octets of frames that are under way, held to a list of all frames."""
+"""The octets of frames in flight, compared with a list of all frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hot spot in miniature: four sources of 10 Gb/s each into 10 Gb/s with 500 kB, closed loop."""
+"""A small hotspot in a closed loop: four sources of 10 Gb/s each share 10 Gb/s and 500 kB."""
 
 from __future__ import annotations
 

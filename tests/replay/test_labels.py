@@ -1,4 +1,4 @@
-"""Labels of flows: as little as distinguishes them."""
+"""Labels of flows contain only the parts that distinguish the flows."""
 
 from __future__ import annotations
 

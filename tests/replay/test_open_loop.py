@@ -1,4 +1,4 @@
-"""Open-loop replay of captures of all kinds: times, lengths, settings; and its summary."""
+"""Open-loop replay of all types of captures: times, lengths, settings and summaries."""
 
 from __future__ import annotations
 

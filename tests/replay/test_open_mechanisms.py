@@ -1,4 +1,4 @@
-"""Open-loop replay with every mechanism's congestion point: its messages, and that it honours tags."""
+"""Open-loop replay with the congestion points of all mechanisms: messages and tags."""
 
 from __future__ import annotations
 

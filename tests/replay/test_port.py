@@ -1,4 +1,4 @@
-"""The port and its congestion points: against an obvious event simulation, and rule by rule."""
+"""The port and its congestion points, compared with a simple event simulation and rule by rule."""
 
 from __future__ import annotations
 

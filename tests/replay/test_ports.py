@@ -1,4 +1,4 @@
-"""Open-loop replay through several ports: which frames go where, and that each port is one by itself."""
+"""Open-loop replay with several ports: the port of each frame, and the independence of ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of a replay: input frames and CNMs in order, the same however it was batched or compiled."""
+"""Results of a replay: input frames and CNMs in order, independent of batches and compilation."""
 
 from __future__ import annotations
 

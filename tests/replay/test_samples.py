@@ -1,4 +1,4 @@
-"""Samples of a replay, thinned out."""
+"""Reduced samples of a replay."""
 
 from __future__ import annotations
 

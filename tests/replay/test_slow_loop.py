@@ -1,4 +1,4 @@
-"""The closed loop held to an obvious simulation of its rules, frame by frame, ties included."""
+"""The closed loop, compared with a simple simulation of its rules, frame by frame, including ties."""
 
 from __future__ import annotations
 

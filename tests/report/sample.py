@@ -1,4 +1,4 @@
-"""Runs and reports that tests draw."""
+"""Runs and reports for tests of drawings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics as pages and pictures: whole, escaped, with panels for what there is and nothing else."""
+"""Statistics as pages and pictures: complete, escaped, and with panels only for existing data."""
 
 from __future__ import annotations
 

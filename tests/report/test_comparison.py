@@ -1,4 +1,4 @@
-"""The table that compares runs, and the sentences about them."""
+"""The table that compares runs, and its sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The page: whole, escaped, by itself, readable without the figures, with a text for every mechanism."""
+"""The HTML page: complete, escaped, self-contained, readable without figures, with a text for every
+mechanism.
+"""
 
 from __future__ import annotations
 

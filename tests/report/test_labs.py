@@ -1,4 +1,4 @@
-"""Reports of experiments: one page from runs whose figures are known."""
+"""Reports of experiments, from runs with known figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of every form, from every kind of report, and nothing without matplotlib."""
+"""Files in every format from every type of report, and the error without matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels at a glance: scales that fit, whole titles, one colour for one thing."""
+"""Panels: fitting scales, complete titles, and consistent colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that pictures and pages can hold."""
+"""Texts that pictures and pages can contain."""
 
 from __future__ import annotations
 

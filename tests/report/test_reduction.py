@@ -1,4 +1,4 @@
-"""Curves and points: refused where they do not fit together, and keeping what matters when reduced."""
+"""Curves and points: inconsistent data is refused, and reduction keeps extreme values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Known answers: a frame of every format, octet by octet from wire-formats.md, beside its fields.
+"""Known answers: a frame of every format, octet by octet from wire-formats.md, with its fields.
 
-None of the octets come from the code under test.  Stations are 02:00:00:00:00:01 and :02, the congestion
-point is 02:00:00:00:00:cc with local identifier 1.
+The octets do not come from the code under test. Stations are 02:00:00:00:00:01 and :02. The congestion point
+is 02:00:00:00:00:cc with local identifier 1.
 """
 
 from __future__ import annotations

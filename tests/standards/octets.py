@@ -1,4 +1,4 @@
-"""Frames written by hand: hex, one field a line, each with a comment."""
+"""Hand-written frames in hexadecimal, with a field per line and a comment per field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames written by hand from wire-formats.md, decoded and encoded; see known_answers.py."""
+"""Hand-written frames from wire-formats.md, decoded and encoded; see known_answers.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""wire-formats.md sentence by sentence: one test for each that the codec can show, named by its clause."""
+"""The sentences of wire-formats.md: a test for each sentence about the codec, named by its clause."""
 
 from __future__ import annotations
 

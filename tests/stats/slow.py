@@ -1,4 +1,4 @@
-"""The statistics of a capture reckoned the plain way: frame by frame with the one-frame decoder."""
+"""Reference implementation of capture statistics, frame by frame with the decoder for single frames."""
 
 from __future__ import annotations
 

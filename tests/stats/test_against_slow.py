@@ -1,4 +1,4 @@
-"""Every number is what plain reckoning comes to, frame by frame, whatever the frames and the batches."""
+"""Every number equals the number of the reference implementation, for all frames and batches."""
 
 from __future__ import annotations
 

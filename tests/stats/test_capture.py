@@ -1,4 +1,4 @@
-"""Statistics of files: filters, limits, unreadable and left out frames, and notes."""
+"""Statistics of files: filters, limits, unreadable frames, skipped frames, and notes."""
 
 from __future__ import annotations
 

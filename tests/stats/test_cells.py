@@ -1,4 +1,4 @@
-"""Cells of tables show values in the unit at the end of their names."""
+"""Table cells show values in the unit of their name's suffix."""
 
 from __future__ import annotations
 

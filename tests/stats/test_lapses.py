@@ -1,4 +1,4 @@
-"""Lapses of pauses: by hand, beside a slow count, and over any cut into batches."""
+"""Lapses of pauses, compared with hand calculations and a slow count, for all batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics counted apart and joined are those counted in one go, wherever the cut is."""
+"""Statistics of merged parts equal the statistics of the whole, for all boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mirrors of switches: their frames are named and counted, in the document and in the notes."""
+"""Mirrored frames of switches are named and counted, in the document and in the notes."""
 
 from __future__ import annotations
 

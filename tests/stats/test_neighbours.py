@@ -1,4 +1,4 @@
-"""Neighbours: the latest LLDPDU of each station counts, whatever the batches."""
+"""Neighbours: the latest LLDPDU of each station is used, for all batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tshark's and capinfos' figures of the same captures, as far as they decode the contents."""
+"""Statistics, compared with tshark and capinfos for contents that both decode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pause times reckoned by hand: quanta of 512 bit times, renewed, shortened, ended, cut off, joined."""
+"""Pause times, compared with hand calculations: renewed, shortened, ended, truncated and merged pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RoCE by queue pair: delays of CNPs by a timetable on paper, whose CNPs they are, PSNs, NAKs, marks."""
+"""RoCE by queue pair: CNP delays from a known timetable, flows of CNPs, PSNs, NAKs and ECN marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates from samples: the sums they are made of, their intervals, and what is not stated."""
+"""Estimates from samples: their sums, their intervals, and omitted estimates."""
 
 from __future__ import annotations
 

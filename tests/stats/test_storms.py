@@ -1,4 +1,4 @@
-"""Histories and storms of pauses by a timetable on paper, to the microsecond; and PFC frames with faults."""
+"""Pause histories and storms from a known timetable, to the microsecond, and invalid PFC frames."""
 
 from __future__ import annotations
 

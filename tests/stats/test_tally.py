@@ -1,4 +1,4 @@
-"""Keys, intervals of time and distributions: exact, in order, bounded."""
+"""Keys, time intervals and distributions: exact, ordered and limited in size."""
 
 from __future__ import annotations
 

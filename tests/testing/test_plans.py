@@ -1,4 +1,4 @@
-"""Plans of storms and streams: what is read, refused, sent and judged."""
+"""Plans of storms and streams: parsing, errors, sending and evaluation."""
 
 from __future__ import annotations
 

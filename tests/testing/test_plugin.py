@@ -1,4 +1,4 @@
-"""The plugin for pytest: a file of tests through a bridge, which fails where it should."""
+"""The pytest plugin: a test file that runs through a bridge, and fails if the device fails."""
 
 from __future__ import annotations
 

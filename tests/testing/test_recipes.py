@@ -1,4 +1,4 @@
-"""The pages of `docs/recipes`: their tests run against their device and a bridge, with the verdicts shown."""
+"""The pages in `docs/recipes`: their tests give the documented verdicts for their device and for a bridge."""
 
 from __future__ import annotations
 

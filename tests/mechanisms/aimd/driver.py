@@ -37,7 +37,7 @@ WAITING, DROPPED = -1, -2
 
 
 class Track(NamedTuple):
-    """Constants: messages take ``delay_ns``; the port serves at ``rate_bps``."""
+    """Settings: messages take ``delay_ns``, and the port serves at ``rate_bps``."""
 
     stations: int
     rate_bps: int
@@ -47,12 +47,12 @@ class Track(NamedTuple):
 
 
 class FrameResult:
-    """The fate of a frame; a record."""
+    """The result of a frame, as a record."""
 
     left_ns: int
     """The station; WAITING."""
     through_ns: int
-    """The time at which it left the port; DROPPED, WAITING."""
+    """Time in ns at which the frame left the port, or DROPPED or WAITING."""
     limiter: int
     octets: int
     tagged: int
@@ -79,9 +79,10 @@ def run(
     outbox: Outbox,
     results: Any,
 ) -> int:
-    """Run ``frames`` (time, station, flow, priority, octets, tag) and return the peak of the port's queue.
+    """Run ``frames`` (time, station, flow, priority, octets, tag), and return the peak length of the port's
+    queue.
 
-    A tag of 0 is none.  What is in the outbox already is delivered too, in its order.
+    A tag of 0 means no tag. Messages that are in the outbox at the start are also delivered, in order.
     """
     each, count = senders.limiters(), len(frames)
     queues = np.zeros((track.stations * each, count), np.int64)
@@ -187,7 +188,7 @@ def run(
 
 
 class Outcome(NamedTuple):
-    """A run's machines, what they posted, and what became of the frames."""
+    """The machines of a run, the messages, and the results of the frames."""
 
     machine: Machine
     point: Any
@@ -198,7 +199,7 @@ class Outcome(NamedTuple):
 
 
 def made(name: str, **parameters: dict[str, Any]) -> Machine:
-    """Return a mechanism with the fields of the parameters of its roles (``cp``, ``rp``) set."""
+    """Return a mechanism with changed parameters of its roles (``cp``, ``rp``)."""
     mechanism = find_mechanism(name)
     return machine_of(
         mechanism,
@@ -220,9 +221,9 @@ def drive(
     buffer_octets: int = 300_000,
     given: list[dict[str, int]] | None = None,
 ) -> Outcome:
-    """Run ``frames`` (time, station, flow, octets, and a tag perhaps) in the order of time.
+    """Run ``frames`` (time, station, flow, octets, and optionally a tag) in time order.
 
-    Messages with the fields ``given`` are under way from the start.
+    Messages with the fields ``given`` are in flight at the start.
     """
     where = where or place()
     point = machine.congestion_point(where, np.random.default_rng(5))
@@ -250,9 +251,9 @@ def check_alone(
     only: int,
     until_ns: int,
 ) -> None:
-    """Check that station ``only`` of three does the same with the others as without them.
+    """Assert that one station behaves the same with and without the other two stations.
 
-    No congestion point may reveal to one station the actions of others.
+    A congestion point must not reveal the actions of a station to other stations.
     """
     alone = [message for message in given if message["station"] == only]
     mine = [frame[1] == only for frame in frames]
@@ -268,7 +269,7 @@ def check_alone(
 
 
 def greedy(stations: int, flows: int, until_ns: int, every_ns: int) -> list[tuple[int, int, int, int]]:
-    """Return frames of 1500 octets that come to each flow of each station every ``every_ns``."""
+    """Return frames of 1500 octets that arrive at each flow of each station every ``every_ns``."""
     return [
         (time_ns + station, station, flow, 1_500)
         for time_ns in range(0, until_ns, every_ns)
@@ -278,7 +279,7 @@ def greedy(stations: int, flows: int, until_ns: int, every_ns: int) -> list[tupl
 
 
 def trace(name: str, **parameters: dict[str, Any]) -> list[str]:
-    """Return the results of three stations with two flows each, number by number."""
+    """Return the results of three stations with two flows each as numbers."""
     machine = made(name, **parameters)
     outcome = drive(machine, greedy(3, 2, 150_000, 3_600), until_ns=300_000)
     lines = [str(message) for message in outcome.messages]

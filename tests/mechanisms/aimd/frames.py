@@ -19,7 +19,7 @@ from tests.tags import find_tag, with_tag
 
 
 class Frames:
-    """The frames of one mechanism."""
+    """The frame functions of a mechanism."""
 
     def __init__(self, machine: type[AIMDMachine]) -> None:
         assert isinstance(machine.tag, TagFormat)
@@ -35,7 +35,10 @@ class Frames:
         parameters: dict[Role, Any],
         ethertypes: EtherTypes,
     ) -> bytes | None:
-        """The frame of a message with ``fields``; None, counted as unanswerable, if none may be sent."""
+        """Return the frame of a message with ``fields``.
+
+        Returns None, and counts the message as unanswerable, if no frame may be sent.
+        """
         machine = self.machine(parameters)
         (message,) = messages_of([fields], machine.payloads)
         about = SampledFrame(sampled, len(sampled), 0)
@@ -55,7 +58,10 @@ class Frames:
         parameters: dict[Role, Any],
         ethertypes: EtherTypes,
     ) -> tuple[dict[str, int], Flow] | None:
-        """The fields of a received message and the flow it is about; None, counted, if it is refused."""
+        """Return the fields of a received message and the flow of the message.
+
+        Returns None, and counts the message, if the message is refused.
+        """
         (station,) = stations
         machine = self.machine(parameters)
         where = place(bytes(6), ethertypes)
@@ -70,7 +76,7 @@ class Frames:
         return fields, flow
 
     def tag(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Any:
-        """The frame's own tag, None without one."""
+        """Return the mechanism's tag of a frame, or None if the frame has no such tag."""
         found = find_tag(octets, self.kind, ethertypes)
         return None if found is None else found.layer
 
@@ -88,7 +94,7 @@ class Frames:
         ethertypes: EtherTypes = DEFAULT,
         **fields: int,
     ) -> bytes:
-        """A frame that leaves ``limiter`` with its tag; older ones are replaced, and counted."""
+        """Return a frame that leaves ``limiter`` with its tag; older tags are replaced and counted."""
         fields |= {"cpid": int(limiter.cpid) % (1 << 64), **self.kind.constants}
         tag = self.kind.format(**fields)
         octets, replaced = with_tag(octets, tag, ethertypes)
@@ -96,12 +102,12 @@ class Frames:
         return octets
 
     def untagged(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-        """A frame without the mechanism's tags."""
+        """Return a frame without the mechanism's tags."""
         return without_tags(octets, self.kind, ethertypes)[0]
 
 
 def shown_by(octets: bytes, message: Any, ethertypes: EtherTypes) -> bytes:
-    """The octets of the sampled frame that a message shows."""
+    """Return the octets of the sampled frame in a message."""
     payload: bytes = decode(octets, ethertypes=ethertypes)[message].payload
     return payload
 

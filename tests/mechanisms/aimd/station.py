@@ -49,12 +49,12 @@ def new_state(kind: type[_State], cpid: int) -> _State:
 def new_reaction_point(
     parameters: AIMDReactionPointParameters, settings: TableSettings, now_ns: int
 ) -> Limiters:
-    """A reaction point without active limiters."""
+    """Return a reaction point without active limiters."""
     return new_limiters(parameters.limiters, settings, now_ns)
 
 
 class Sent(NamedTuple):
-    """A frame on the wire; ``cpid`` is its tag's, None if no limiter let it through."""
+    """A sent frame; ``cpid`` is the CPID of its tag, or None if no limiter was used."""
 
     time_ns: int
     flow: int
@@ -83,7 +83,7 @@ class Station:
         return self.limiters.point
 
     def rate(self, flow: int = 1, priority: int = 0) -> float | None:
-        """The rate of the limiter at which a frame would queue, None for no match."""
+        """Return the rate of the limiter that a frame would join, or None if no limiter matches."""
         index = route(self.limiters, flow, priority)
         return None if index == NO_LIMITER else float(self.slots[index].rate_bps)
 
@@ -110,7 +110,7 @@ class Station:
         self.advance(0)
 
     def advance(self, by_ns: int) -> None:
-        """Let time pass, with every timer and departure at its own time."""
+        """Advance the clock, and process each timer and departure at its time."""
         until_ns = self.now_ns + by_ns
         while True:
             on_timer(self.limiters, self.settings, self.now_ns)
@@ -168,7 +168,7 @@ class Station:
         self.check_order()
 
     def check_order(self) -> None:
-        """No frame overtakes another of its flow (S000 3.3)."""
+        """Assert that no frame overtakes another frame of its flow (S000 3.3)."""
         last: dict[int, int] = {}
         for sent in self.sent:
             assert sent.number > last.get(sent.flow, 0)

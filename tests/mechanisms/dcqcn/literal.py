@@ -46,7 +46,7 @@ class LiteralNotifier:
     sent: dict[object, int] = field(default_factory=dict)
 
     def came(self, of: object, codepoint: int, now: int) -> bool:
-        """Return whether a frame makes a CNP."""
+        """Return whether a frame causes a CNP."""
         # "A CE-marked frame of a queue pair for which no CNP was sent in the last N"
         if codepoint != 3:
             return False
@@ -58,7 +58,7 @@ class LiteralNotifier:
 
 @dataclass
 class LiteralPaper:
-    """The paper's reaction point of one queue pair."""
+    """The reaction point of the paper, for one queue pair."""
 
     line: float
     g: float = 1 / 256
@@ -131,7 +131,7 @@ class LiteralPaper:
 
 @dataclass
 class LiteralNic:
-    """The reaction point of network cards, of one queue pair."""
+    """The reaction point of network cards, for one queue pair."""
 
     line: float
     g: float = 1 / 256

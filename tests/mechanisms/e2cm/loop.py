@@ -41,7 +41,7 @@ PLACE = PortContext(
 PRIORITY = 3
 PROBE_OCTETS = 60
 PATIENCE_NS = 1_000_000_000
-"""A frame that waits longer will not leave."""
+"""Time in ns after which a waiting frame is considered stuck."""
 
 
 @compiled
@@ -160,7 +160,7 @@ class Loop:
         return messages
 
     def pass_to(self, now_ns: int) -> None:
-        """Let time pass at the port."""
+        """Advance the clock of the port."""
         drained = (now_ns - self.now_ns) * self.place.rate_bps / 8e9
         self.queue_octets = max(0.0, self.queue_octets - drained)
         self.now_ns = now_ns

@@ -36,7 +36,7 @@ class Station:
         self.now_ns = 0
         self.queues: dict[int, deque[tuple[int, int]]] = {}
         self.sent: list[tuple[int, int, int]] = []
-        """Time, flow and octets of each frame that left."""
+        """Time, flow and length of each sent frame."""
 
     @property
     def point(self) -> object:
@@ -68,7 +68,7 @@ class Station:
         self.run_until(self.now_ns)
 
     def next_leave(self) -> tuple[int, int]:
-        """The time of the next permitted frame, and its limiter."""
+        """Return the time of the next permitted frame, and its limiter."""
         return min(
             (
                 (int(leaves_ns(self.limiters.slots[index], self.now_ns)), index)
@@ -79,7 +79,7 @@ class Station:
         )
 
     def run_until(self, now_ns: int) -> None:
-        """Let timers expire and frames leave, each at its time, until ``now_ns``."""
+        """Process timers and send frames, each at its time, until ``now_ns``."""
         while True:
             leave_ns, index = self.next_leave()
             timer_ns = int(next_timer_ns(self.limiters))

@@ -1,4 +1,4 @@
-"""QCN's numbers against frames made of octets; the loop itself is driven by replay's tests."""
+"""QCN's values, compared with frames made of octets; replay tests cover the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QCN's parameters: ranges, texts, and that reading them needs no compiler."""
+"""QCN's parameters: ranges and texts, which need no compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The QCN reaction point on random runs: against the literal transcription, its invariants, plain Python."""
+"""The QCN reaction point in random runs: the literal transcription, invariants, and plain Python."""
 
 from __future__ import annotations
 
