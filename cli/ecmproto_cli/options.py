@@ -369,7 +369,7 @@ def timing_options(**defaults: str | None) -> Callable[[F], F]:
         precise = click.option(
             "--precise",
             is_flag=True,
-            help="Run with real-time priority, so that fewer frames are late. Needs root.",
+            help="Run with real-time priority. Fewer frames are then late. Needs root.",
         )
         decorated: Any = precise(fine(command))
         return cast("F", decorated)
@@ -480,9 +480,9 @@ def execution_options(function: F) -> F:
             help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "
             "local:4 is equivalent to --jobs 4.",
         ),
-        click.option("--tls-ca-file", "ca_file", metavar="FILE", help="For tls://: CA certificates."),
-        click.option("--tls-cert", "certificate", metavar="FILE", help="For tls://: certificate."),
-        click.option("--tls-key", "key", metavar="FILE", help="For tls://: private key."),
+        click.option("--tls-ca-file", "ca_file", metavar="FILE", help="File with CA certificates for tls://."),
+        click.option("--tls-cert", "certificate", metavar="FILE", help="File with the certificate for tls://."),
+        click.option("--tls-key", "key", metavar="FILE", help="File with the private key for tls://."),
     ]  # fmt: skip
     return options_as(function, options, Execution, "execution")
 

@@ -52,7 +52,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @click.option("--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Skip these rules.")
 @click.option(
     "--rules", "rules", metavar="FILE|list", multiple=True,
-    help="Add your own rules from a .py or .toml file. list: list all rules and exit.",
+    help="Add your own rules from a .py or .toml file. The value list lists all rules and exits.",
 )  # fmt: skip
 @click.option("--explain", metavar="ID", help="Explain a rule, and exit.")
 @click.option(
@@ -70,7 +70,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @click.option("--sarif", metavar="FILE", help="Also write a SARIF log.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
-    help="Show at most N findings per rule in text output; 0 shows all that are stored (at most 1000).",
+    help="Show at most N findings per rule in text output. 0 shows all stored findings (at most 1000).",
 )  # fmt: skip
 @click.option(
     "--fail-on", metavar="WHAT,…", multiple=True, callback=split_values,

@@ -62,7 +62,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 @click.option(
     "--per-interface",
     is_flag=True,
-    help="Compare each interface separately: order matters only within an interface.",
+    help="Compare each interface separately. The order of frames on different interfaces is ignored.",
 )
 @click.option(
     "-s", "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1),
@@ -77,9 +77,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     help="Output format.",
 )
 @click.option("--stat", is_flag=True, help="Show only the summary.")
-@click.option(
-    "-q", "--quiet", is_flag=True, help="Show nothing; exit with 1 if the captures differ, with 0 if not."
-)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing. The exit code is 1 if the captures differ.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=0),
     help=f"List at most N differences; 0 lists all.  [default: {_LISTED} in text, else all]",

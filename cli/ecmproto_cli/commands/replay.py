@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--compare", metavar="MECHANISM[:NAME=VALUE…],…",
-    help="Compare several mechanisms, or variants of one with other parameters, each in a closed loop.",
+    help="Compare several mechanisms, or variants of a mechanism, each in a closed loop.",
 )  # fmt: skip
 @click.option(
     "--speed", "rate", default="10G", show_default=True, metavar="RATE[,RATE@TIME…]",
-    help="Speed of the port. 10G,1G@10ms,10G@50ms changes it 10 ms and 50 ms after the first frame.",
+    help="Speed of the port. 10G,1G@10ms changes the speed to 1G, 10 ms after the first frame.",
 )  # fmt: skip
 @click.option(
     "--buffer", default="500kB", show_default=True,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
-    help="Open loop: one port, one per destination or interface, or one per display filter.",
+    help="Number of ports in an open loop: one, one per destination or interface, or one per display filter.",
 )  # fmt: skip
 @click.option(
     "--link-speed", "link_rate_bps", type=RATE,

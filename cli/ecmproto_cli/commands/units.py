@@ -162,7 +162,7 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
 @command.command()
 @_rate
 @click.option(
-    "--cable", metavar="LENGTH", default="100m", show_default=True, help="Cable length, at 5 ns/m each way."
+    "--cable", metavar="LENGTH", default="100m", show_default=True, help="Cable length (5 ns/m each way)."
 )
 @click.option(
     "--largest", type=SIZE, default="9216B", show_default=True,

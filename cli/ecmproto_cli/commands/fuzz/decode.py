@@ -63,7 +63,7 @@ FRAMES = ("frames", "messages")
 )
 @click.option(
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
-    help="Run a check on one batch in N (0 never runs it); may be repeated.",
+    help="Run a check on one batch in N (0 disables the check). May be repeated.",
 )  # fmt: skip
 @click.option("--timeout", type=TIME, default="10s", show_default=True, help="Time limit of a check.")
 @click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Memory limit of a check.")

@@ -57,7 +57,7 @@ device_options = with_options(
     ),
     click.option(
         "--mtu", metavar="OCTETS", type=click.IntRange(min=_MIN_MTU),
-        help="Skip frames longer than this.  [default: the interface's]",
+        help="Skip frames longer than this length.  [default: the interface's maximum]",
     ),
     click.option(
         "--heartbeat", "heartbeats", metavar="SIGN", multiple=True,
@@ -74,7 +74,7 @@ device_options = with_options(
     ),
     click.option(
         "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=2,
-        show_default=True, help="Number of retries before the device counts as silent.",
+        show_default=True, help="Number of retries before the heartbeat fails.",
     ),
     click.option(
         "--settle", metavar="TIME", default="100ms", show_default=True,

@@ -66,7 +66,7 @@ WHAT = ("frames", "captures", "both")
 @click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Maximum resident memory.")
 @click.option(
     "--fail-exit", "failing", metavar="CODE", type=click.IntRange(1, 255), multiple=True,
-    help="Treat this exit status as a failure; may be repeated.",
+    help="Treat this exit status as a failure. May be repeated.",
 )  # fmt: skip
 @click.option(
     "-w",

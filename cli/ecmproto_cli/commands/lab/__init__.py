@@ -61,11 +61,11 @@ def setting_options(function: F) -> F:
     options = (
         click.option("--variant", metavar="NAME", help="Variant of the scenario (see lab show)."),
         click.option(
-            "--mechanism", metavar="NAME", help="Use another mechanism; none means no congestion control."
+            "--mechanism", metavar="NAME", help="Use another mechanism. none disables congestion control."
         ),
         click.option(
             "--flow-control", type=click.Choice(["none", "pause", "pfc"]),
-            help="Use PAUSE, PFC or no flow control below the mechanism.",
+            help="Use PAUSE, PFC or no flow control together with the mechanism.",
         ),
         click.option(
             "--set", "settings", metavar="NAME=VALUE", multiple=True,
@@ -334,7 +334,7 @@ def list_command(form: str) -> None:
 @setting_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "toml"]), default="text", show_default=True,
-    help="Format of the output; toml is the scenario file itself.",
+    help="Format of the output. toml prints the scenario file.",
 )  # fmt: skip
 def show_command(scenario: str, setup: Setup, form: str) -> None:
     """Show a scenario: each value with its source, bands, published figures and variants."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.argument("mechanisms", nargs=-1, metavar="[MECHANISM[:NAME=VALUE…]]...")
 @setting_options
 @seed_options
-@click.option("--no-baselines", is_flag=True, help="Leave out the baselines: no control, PAUSE and PFC.")
+@click.option("--no-baselines", is_flag=True, help="Omit the baselines (no control, PAUSE and PFC).")
 @report_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,

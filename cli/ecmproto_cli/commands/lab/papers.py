@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="K",
-    help="Number of seeds of each scenario: words of SHA-256(its name + the commit).",
+    help="Number of seeds per scenario. The seeds are parts of SHA-256(scenario name + commit).",
 )  # fmt: skip
 @click.option("--commit", metavar="TEXT", help="Commit for seeds.  [default: the checkout's]")
 @click.option(
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Append each finished run to this file, as a line of JSON, and skip runs already in it.",
 )  # fmt: skip
 @execution_options
-@click.option("--no-pictures", is_flag=True, help="Leave pictures out; they need ecmproto[report].")
+@click.option("--no-pictures", is_flag=True, help="Omit pictures, which need ecmproto[report].")
 def command(
     documents: tuple[str, ...],
     out: str,

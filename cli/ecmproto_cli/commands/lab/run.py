@@ -105,7 +105,7 @@ class Reports:
 @seed_options
 @click.option(
     "--expect", "expectations", metavar="'FIGURE < VALUE'", multiple=True,
-    help="Exit with 1 unless this condition, such as 'queue.p99 < 40kB', holds for every seed.",
+    help="Exit with 1 if this condition is false for any seed, such as 'queue.p99 < 40kB'.",
 )  # fmt: skip
 @click.option(
     "--show",

@@ -44,7 +44,7 @@ run.
     "are combined.",
 )  # fmt: skip
 @click.option(
-    "--points", metavar="FILE", help="Read points, one per line, as 'KEY=VALUE KEY=VALUE'; - is stdin."
+    "--points", metavar="FILE", help="Read points as lines of 'KEY=VALUE KEY=VALUE'. - reads stdin."
 )
 @click.option(
     "--show", "figures", metavar="FIGURE", multiple=True, help="Show this figure, such as 'queue.p99'."
@@ -52,7 +52,7 @@ run.
 @click.option("--seed", type=click.IntRange(min=0), help="First seed.  [default: the scenario's]")
 @click.option(
     "--seeds", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="K",
-    help="Run each point with K seeds; tables and pictures show the median.",
+    help="Run each point with K seeds. Tables and pictures show the median.",
 )  # fmt: skip
 @execution_options
 @shard_option
@@ -68,7 +68,7 @@ run.
 @click.option("--effects", is_flag=True, help="Show the effects of factors with two values (2ᵏ design).")
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="Format of the report; ndjson writes each point as it finishes.",
+    help="Format of the report. ndjson writes each point as soon as the point is finished.",
 )  # fmt: skip
 def command(
     scenario: str,
