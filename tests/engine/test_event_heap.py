@@ -25,7 +25,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, MOST - 1), TIMES), max_size=80)
 
 
 def by_sorting(due_ns: list[int]) -> tuple[int, int]:
-    """Return the time and number of the first due event: the lowest number of those due at one time."""
+    """Return the time and the number of the first due event; among equal times, the lowest number."""
     return min((time_ns, entry) for entry, time_ns in enumerate(due_ns))
 
 

@@ -78,7 +78,7 @@ def frame_of(said: Machine, about: bytes, kind: int = 1, **fields: int) -> bytes
 
 
 class FeedbackReader:
-    """Reads the feedback in a capture's frames as a closed loop takes them in."""
+    """Reads the feedback in captured frames as a closed loop does."""
 
     def __init__(self, of: Machine, *, interfaces: Sequence[Interface] = ()) -> None:
         self.machine = of
@@ -98,7 +98,7 @@ class FeedbackReader:
         return found
 
     def counted(self) -> dict[str, int]:
-        """Return the counters that are not 0."""
+        """Return the nonzero counters."""
         return {name: count for name, count in feedback_counters(self.counters).items() if count}
 
 
@@ -307,7 +307,7 @@ def forged(of: Machine, kind: int, fields: dict[str, int]) -> dict[str, bytes]:
 
 
 def limits(senders: Any) -> list[tuple[float, int]]:
-    """Return the rates of all limiters, and which ones flows go through."""
+    """Return the rates of all limiters, and the limiter of each flow."""
     rates = [
         (float(senders.limit_bps(station, n)), n) for station in range(3) for n in range(senders.limiters())
     ]

@@ -27,7 +27,9 @@ EVENTS = 60
 
 
 def _events(generator: random.Random, second: int) -> list[tuple[int, int, int]]:
-    """Return times, priorities and octets: all of one priority up to event ``second``, then of three."""
+    """Return events of time, priority and octets: one priority up to event ``second``, three priorities after
+    it.
+    """
     levels = [0] * PRIORITIES
     now_ns, events = 0, []
     for number in range(EVENTS):
@@ -80,7 +82,7 @@ def test_priorities_are_counted_independently(second: int) -> None:
 
 
 def _each(gauge: Gauge, name: str) -> list[float]:
-    """Return a field of each priority's queue, and of the port's."""
+    """Return a field of the queues of all priorities and of the port."""
     return [getattr(level, name) for level in (*gauge.queues, gauge.total)]
 
 

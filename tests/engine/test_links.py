@@ -40,7 +40,7 @@ def with_links(
 
 @pytest.mark.parametrize("name", ["qcn", "ecm"])
 def test_delay_before_port_acts_like_return_delay(name: str) -> None:
-    """Round trips are as long either way, and stations do the same; the port sees it so much later."""
+    """Round trips are equally long, so stations behave the same, and the port receives all frames later."""
     options = {"rate_bps": 5 * 10**9, "buffer_octets": 120_000, "queue_octets": 400_000}
     there = run(incast(0.4), name, *BUSY[name], delay_ns=10_000, propagation_ns=TO_PORT_NS, **options)
     back = run(incast(0.4), name, *BUSY[name], delay_ns=10_000 + TO_PORT_NS, **options)
@@ -79,7 +79,7 @@ def test_messages_arrive_after_each_stations_own_delay() -> None:
 
 @pytest.mark.parametrize("name", ["qcn", "pause"])
 def test_messages_sorted_by_time_equal_sending_order(name: str) -> None:
-    """A message to every station is one for each of them then."""
+    """A message to every station is then counted once per station."""
     replays = [loop_of(incast(0.3), name, *BUSY[name], rate_bps=5 * 10**9) for _ in range(2)]
     replays[1]._network.loop.same_delays = 0
     plain, by_time = (ran(replay) for replay in replays)

@@ -18,18 +18,18 @@ from ecmproto.frames.capture.batch import Batch
 from tests.replay.loops import BUSY, Loop, Sent, incast, machine, run
 
 STOPS = ("cp.pause_on=output", "cp.high=1500B", "cp.low=0B")
-"""The second frame of 976 octets stops all stations, until the queue is empty."""
+"""Parameters with which the second frame of 976 octets stops all stations until the queue is empty."""
 LONG_NS = 10**9
 
 
 def times_of(loop: Loop, station: int) -> list[int]:
-    """Return the arrival times of a station's frames, by its number, at the port."""
+    """Return the arrival times of a station's frames at the port, by frame number."""
     passages = loop.passages
     return [int(t) for t in passages["time_ns"][passages["station"] == station]]
 
 
 def passed(loop: Loop) -> list[tuple[int, int, int]]:
-    """Return serial, time and disposition of all passages."""
+    """Return the serial number, the time and the disposition of all passages."""
     return [tuple(row) for row in loop.passages[["serial", "time_ns", "disposition"]].tolist()]
 
 
@@ -64,7 +64,7 @@ def test_rule_1_held_frames_leave_at_link_rate() -> None:
 
 
 def test_rule_1_frame_waits_for_an_earlier_one() -> None:
-    """At 1750 nothing is paused any more, but an earlier frame still waits for the link."""
+    """At 1750 ns, no pause is in force, but an earlier frame still waits for the link."""
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), *(Sent(t, 1, 976) for t in (100, 200, 1_750, 3_400))]
     loop = run(frames, "pfc", *STOPS, delay_ns=100)
     assert times_of(loop, 0) == [0, 1_700, 2_500, 3_300, 3_400]

@@ -15,7 +15,7 @@ from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.structs import as_interface
 
 OCTETS = 976
-"""With 24 octets of overhead it takes 800 ns at 10 Gb/s."""
+"""Frame length that takes 800 ns at 10 Gb/s, with 24 octets of overhead."""
 LINK_NS = 5_000
 COUNT, GAP_NS = 200, 1_000
 
@@ -33,7 +33,7 @@ def come(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int, serial
 
 @compiled
 def leave(port: Port, point: CongestionPoint, outbox: Outbox) -> int:
-    """Take the frame off the line, and notify the congestion point."""
+    """Remove the frame on the line, and notify the congestion point."""
     now_ns = port.line.departure_ns
     serial = depart(port)
     point.on_dequeue(now_ns, 0, 3, OCTETS, port.gauge.total.octets, outbox)
@@ -41,7 +41,7 @@ def leave(port: Port, point: CongestionPoint, outbox: Outbox) -> int:
 
 
 class SwitchPort:
-    """A port of a switch with QCN's congestion point."""
+    """A switch port with a QCN congestion point."""
 
     def __init__(self, rate_bps: int, number: int) -> None:
         mechanism = find_mechanism("qcn")
@@ -58,22 +58,22 @@ class SwitchPort:
 
     @property
     def messages(self) -> list[float]:
-        """Feedback of the messages that were sent, below 0 for congestion."""
+        """Feedback values of the sent messages; negative values mean congestion."""
         posted = self.outbox.messages[: self.outbox.posted.count]
         return [float(message.fb_octets) for message in posted if message.sent]
 
     def take(self, now_ns: int, serial: int) -> None:
-        """Enqueue a frame that comes now."""
+        """Enqueue an arriving frame."""
         self.dropped += not come(self.port, self.interface, self.outbox, now_ns, serial)
 
     def release(self) -> int:
-        """Take the frame off the line; return its number."""
+        """Remove the frame on the line, and return its number."""
         self.left_ns.append(int(self.port.line.departure_ns))
         return int(leave(self.port, self.interface, self.outbox))
 
 
 def through(first: SwitchPort, second: SwitchPort) -> list[int]:
-    """Send frames through both; return those that come out, by their numbers."""
+    """Send frames through both ports, and return the numbers of the frames that leave the second port."""
     came = deque((number * GAP_NS, number) for number in range(COUNT))
     on_link: deque[tuple[int, int]] = deque()
     out = []

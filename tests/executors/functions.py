@@ -13,7 +13,7 @@ import numpy as np
 
 
 def squared(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Square x, and note that it was done."""
+    """Square x, and record the call."""
     if "calls" in options:
         with Path(options["calls"]).open("a") as file:
             file.write(f"{data['x']}\n")

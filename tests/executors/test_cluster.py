@@ -31,14 +31,14 @@ pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module", autouse=True)
 def plain_python() -> Iterator[None]:
-    """Nothing is compiled here."""
+    """Run kernels as plain Python."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NUMBA_DISABLE_JIT", "1")
         yield
 
 
 class Dask:
-    """A scheduler and workers as processes of their own, as one starts them by hand."""
+    """A scheduler and workers in separate processes, started with Dask's commands."""
 
     def __init__(self, folder: Path, repository: Path, *, tls: bool) -> None:
         self._folder = folder
@@ -63,7 +63,7 @@ class Dask:
         self.processes.append(process)
 
     def _said(self, number: int, pattern: str) -> str:
-        """Wait for a process to write something, and return it."""
+        """Wait until a process prints text that matches a pattern, and return the text."""
         end_s = time.monotonic() + 60
         while time.monotonic() < end_s and self.processes[number].poll() is None:
             found = re.search(pattern, self._logs[number].read_text())
@@ -80,28 +80,28 @@ class Dask:
             self._start("worker", self.address, *options)
 
     def wait(self) -> None:
-        """Wait until the workers are there."""
+        """Wait until all workers have registered."""
         for number in range(1, len(self.processes)):
             self._said(number, r"(Registered to)")
 
     def cluster(self, notify: Callable[[str], None] = lambda sentence: None) -> Cluster:
-        """Return the executor that uses it."""
+        """Return an executor for the cluster."""
         return Cluster(address=self.address, notify=notify, **self.tls)
 
     @property
     def printed(self) -> str:
-        """All that its processes have printed."""
+        """The output of all processes."""
         return "".join(log.read_text() for log in self._logs)
 
     def end(self) -> None:
-        """End all."""
+        """End all processes."""
         for process in self.processes:
             process.kill()
             process.wait()
 
 
 def _certificates(folder: Path) -> dict[str, str]:
-    """Return an authority's certificate, one that it gave, and its key, as options."""
+    """Return a CA certificate, a certificate signed by the CA, and its key, as options."""
     openssl = requires("openssl")
     for command in (
         "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority",
@@ -115,7 +115,7 @@ def _certificates(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[tuple[Dask, Dask]]:
-    """Two clusters: over TCP with two workers, over TLS with one."""
+    """Two clusters: a cluster with two workers over TCP, and a cluster with one worker over TLS."""
     started = [Dask(tmp_path_factory.mktemp("dask"), repository, tls=tls) for tls in (False, True)]
     try:
         for each, workers in zip(started, (2, 1), strict=True):
@@ -193,7 +193,7 @@ def test_a_run_outlives_its_workers_and_its_scheduler(
 
 
 def listening() -> set[tuple[str, int]]:
-    """Return the addresses at which this process and those that it has started listen."""
+    """Return the addresses at which this process and its child processes listen."""
     psutil = pytest.importorskip("psutil")  # Dask has it
     this = psutil.Process()
     found = set()
@@ -205,7 +205,7 @@ def listening() -> set[tuple[str, int]]:
 
 @pytest.fixture
 def restarting(tmp_path: Path, repository: Path) -> Iterator[Dask]:
-    """A cluster whose two workers are started again when they die."""
+    """A cluster whose two workers are restarted when they die."""
     dask = Dask(tmp_path, repository, tls=False)
     try:
         dask.start_workers(2, "--nanny")

@@ -20,11 +20,11 @@ pytest.importorskip("distributed")
 
 POINTS = 160
 NOT_THERE = 4
-"""The exit code where something that is needed is not there."""
+"""The exit code for a missing requirement."""
 
 
 class Sweep:
-    """A command that can be given again, and the file of its rows."""
+    """A sweep command that can be repeated, and the file of its rows."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.out = folder / f"{name}.ndjson"
@@ -51,7 +51,7 @@ class Sweep:
 
     @property
     def done(self) -> int:
-        """The number of rows."""
+        """Number of rows in the file."""
         return self.out.read_bytes().count(b"\n") if self.out.exists() else 0
 
     def wait(self, process: subprocess.Popen[str], rows: int) -> None:

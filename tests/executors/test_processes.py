@@ -27,7 +27,7 @@ FUNCTIONS = "tests.executors.functions"
 
 @pytest.fixture(autouse=True)
 def plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is compiled here."""
+    """Run kernels as plain Python."""
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
 
 

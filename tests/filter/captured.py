@@ -16,7 +16,7 @@ from tests.conftest import REPOSITORY
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The least that a filter takes."""
+    """The minimum interface of a frame for filters."""
 
     frame: Frame
     octets: bytes
@@ -30,7 +30,7 @@ class Seen:
 
 
 def seen(*layers: Layer, number: int = 1, time_ns: int | None = 0, interface_id: int = 0) -> Seen:
-    """Return a frame of these layers as a capture would hold it, with lengths and types filled in."""
+    """Return a captured frame with these layers; lengths and types are computed."""
     octets = encode(Frame(layers=layers), fix=True)
     return Seen(
         frame=decode_lax(octets),

@@ -10,7 +10,7 @@ from ecmproto.frames.filter.fields import FilterField, Value, find
 from ecmproto.frames.filter.literals import string_text
 
 Pool = Mapping[str, Sequence[Value]]
-"""The values that each field has somewhere."""
+"""The values of each field in a set of frames."""
 
 LAYERS = ("eth", "vlan", "ieee8021ad", "arp", "ip", "ipv6", "tcp", "udp", "macc", "lldp")
 _SLICED_LAYERS = ("frame", "eth", "ip", "udp", "tcp", "vlan", "arp")
@@ -29,14 +29,14 @@ _PATTERNS = (
 
 
 class Drawer:
-    """Draws filters; the same seed draws the same ones from the same pool."""
+    """Draws random filters; the same seed and pool give the same filters."""
 
     def __init__(self, pool: Pool, seed: int) -> None:
         self._pool = {name: values for name, values in pool.items() if values}
         self._random = random.Random(seed)
 
     def filter(self) -> str:
-        """Return a filter: a test, or a few joined."""
+        """Return a filter with one test or several joined tests."""
         one = self._random.choice
         match self._random.randrange(8):
             case 0 | 1:
@@ -148,7 +148,7 @@ class Drawer:
         return value
 
     def _drawn(self, field: FilterField) -> Value:
-        """Draw a value that the field has, or one near."""
+        """Draw a value that the field has, or a similar value."""
         value = self._random.choice(self._pool[field.name])
         if isinstance(value, int) and self._random.random() < 0.3:
             return min(max(0, value + self._random.choice((-1, 1))), (1 << min(field.bits, 32)) - 1)

@@ -11,14 +11,14 @@ _PRESENT, _TCI, _TPID = 0xFFFFF000 + 48, 0xFFFFF000 + 44, 0xFFFFF000 + 60
 
 
 class Held(NamedTuple):
-    """A frame in the kernel: its octets, and the EtherType and the rest of a tag that was taken out."""
+    """A frame in the kernel: its octets, and the EtherType and the control information of a removed tag."""
 
     octets: bytes
     tag: tuple[int, int] | None = None
 
 
 def views(octets: bytes) -> Iterator[Held]:
-    """Yield the forms of a frame in the kernel: as it was sent, and as it was received."""
+    """Yield the forms of a frame in the kernel: as sent and as received."""
     yield Held(octets)
     tpid = int.from_bytes(octets[12:14])
     if tpid in (0x8100, 0x88A8) and len(octets) >= 18:
@@ -26,7 +26,10 @@ def views(octets: bytes) -> Iterator[Held]:
 
 
 def takes(program: Sequence[Instruction], held: Held) -> bool:
-    """Return whether the program takes the frame; IndexError where the kernel would refuse the program."""
+    """Return whether a program accepts a frame.
+
+    Raises IndexError if the kernel would refuse the program.
+    """
     accumulator, at = 0, 0
     while True:
         code, if_true, if_false, value = program[at]

@@ -49,7 +49,9 @@ def seen(octets: bytes, snap_octets: int = 1 << 18, ethertypes: EtherTypes | Non
 
 
 def check(text: str, octets: bytes, snap_octets: int = 1 << 18) -> bool:
-    """Check that the kernel takes a frame that the filter selects; return whether it does take it."""
+    """Assert that the kernel accepts a frame that the filter selects, and return whether the kernel accepts
+    the frame.
+    """
     filter = compile_filter(text)
     program = prefilter(filter, snap_octets=snap_octets)
     taken = [not program or takes(program, held) for held in views(octets)]

@@ -34,7 +34,7 @@ FRAMES = 300
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a capture in which time mostly goes on."""
+    """Return a capture whose times increase, with exceptions."""
     path = tmp_path_factory.mktemp("times") / "in.pcap"
     random = np.random.default_rng(8)
     time_ns = 1_700_000_000 * NS_PER_S
@@ -47,7 +47,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of_each(path: Path, text: str) -> list[Record]:
-    """Return the frames that a filter selects, one by one, as they are displayed."""
+    """Return the frames that a filter selects frame by frame."""
     matches, found = compile_filter(text).matches, []
     with open_capture(path, batch_frames=37) as reader:
         for batch in reader:

@@ -57,7 +57,7 @@ START_S = 1_700_000_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Frames, and in which of them the two agree on each name."""
+    """Frames, and for each field name the frames in which ecmproto and tshark agree."""
 
     path: Path
     records: Sequence[Record]
@@ -79,7 +79,7 @@ def corpus(folder: Path, frames: Sequence[bytes]) -> Corpus:
 
 
 def agreement(path: Path, records: Sequence[Record]) -> dict[str, set[int]]:
-    """Return the numbers of the frames in which tshark gives the same values for a name."""
+    """Return the numbers of the frames in which tshark has the same values for a field."""
     names = (*FIELDS, *LAYERS)
     asked = [word for name in names for word in ("-e", name)]
     rows = tshark(path, "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t", *asked)
@@ -167,7 +167,7 @@ def _values(frames: Corpus, name: str) -> list[Value]:
 
 
 def spread(samples: Iterable[Sample]) -> list[bytes]:
-    """Return whole frames from all over the samples, each once."""
+    """Return whole frames from all parts of the samples, without duplicates."""
     octets = list(dict.fromkeys(each.octets for each in samples if len(each.octets) == each.original))
     return octets[:: -(-len(octets) // FRAMES)]
 

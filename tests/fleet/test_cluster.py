@@ -23,7 +23,7 @@ from ecmproto_cli.main import run
 
 FILES = 60
 MOST_MIB = 1024
-"""Memory that a worker may have."""
+"""Maximum memory of a worker in MiB."""
 PATIENCE_S = 120.0
 
 

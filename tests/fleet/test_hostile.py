@@ -205,7 +205,7 @@ def test_a_name_without_results_stops_no_fleet(
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """A fleet of which everything is done, one capture in parts, and its captures."""
+    """A finished fleet and its captures; one capture is processed in parts."""
     folder = tmp_path_factory.mktemp("fleet")
     (folder / "captures").mkdir()
     for name in (*CAPTURES, "qcn_cp.pcapng"):

@@ -26,7 +26,7 @@ from tests.conftest import REPOSITORY
 Lines = dict[str, ManifestLine]
 FRAMES = 1500
 PART = "40kB"
-"""The part size, of which the large captures have a few."""
+"""Size of parts in octets; large captures have several parts."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def _frames(*names: str) -> list[bytes]:
 
 @pytest.fixture(autouse=True)
 def one_job_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a single job done by this process: starting another takes longer than most of these."""
+    """Run a single job in this process, because starting another process takes too long."""
     monkeypatch.setattr(Execution, "executor", lambda self, tasks, tell, apart: Processes(self.jobs or 1))
 
 

@@ -26,7 +26,7 @@ NAMES = (
 
 
 def frames() -> list[bytes]:
-    """Frames with the two messages and others between them, alike and different."""
+    """Return frames with the two messages and other frames, both equal and different."""
     made = [build("blm", queue=n % 16, depth=n - 8) for n in range(20)]
     made += [build("bls", queue=n, depth=-n) for n in range(20)]
     made += [build("ipv6 bls", queue=n) for n in range(5)]
@@ -40,7 +40,7 @@ def frames() -> list[bytes]:
 
 
 def written() -> Path:
-    """Write the frames into a capture, by hand."""
+    """Write the frames into a capture without the code under test."""
     path = Path("added.pcap")
     records = [struct.pack("<IIII", 0, 0, len(each), len(each)) + each for each in frames()]
     path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1) + b"".join(records))
@@ -75,7 +75,7 @@ def json_round_trip() -> None:
 
 
 def listings() -> None:
-    """Lines, trees, JSON and rows of batches equal the single frames'."""
+    """Assert that lines, trees, JSON and rows of batches equal the output for single frames."""
     from ecmproto.frames.capture import open_capture
     from ecmproto.frames.columns.text import renderer
     from ecmproto.frames.dissect import Lines, NdJson, Tabs, Trees, describe, records
@@ -94,7 +94,7 @@ def listings() -> None:
 
 
 def columns() -> None:
-    """Columns of the compiled walk hold what the one-frame decoder reads."""
+    """Assert that columns contain the values of the decoder for single frames."""
     from ecmproto.frames.columns import read_table
 
     decoded = [decode_lax(octets) for octets in frames()]
@@ -111,7 +111,7 @@ def columns() -> None:
 
 
 def filters() -> None:
-    """Filters select the same frames by columns as one by one."""
+    """Assert that filters select the same frames by columns and frame by frame."""
     from ecmproto.frames.capture import open_capture
     from ecmproto.frames.columns import selected
     from ecmproto.frames.filter import compile_filter

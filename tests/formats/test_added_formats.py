@@ -22,7 +22,7 @@ PAGE = REPOSITORY / "docs/extending.md"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the page's formats are installed."""
+    """Create a folder in which the formats of the documentation are installed."""
     path = tmp_path_factory.mktemp("added")
     folder = Folder(path)
     module, entry_points = [
@@ -44,7 +44,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def failed(installed: Path) -> dict[str, str]:
-    """The errors of failed checks, by name: all run in one process."""
+    """Return the errors of failed checks by name; all checks run in one process."""
     ended = run(installed, "-m", "tests.formats.check_added", *check_added.NAMES)
     assert not ended.returncode, ended.stderr
     return dict(json.loads(ended.stdout.splitlines()[-1]))

@@ -62,7 +62,9 @@ def test_captured_cnp_is_read_and_written_exactly() -> None:
 
 
 def masked_crc(octets: bytes, ones: str) -> bytes:
-    """Return the CRC of a packet with bits set, written out: ``ones`` is hex, as long as the packet."""
+    """Return the CRC of a packet in which the bits of ``ones`` (hexadecimal, as long as the packet) are
+    set.
+    """
     mask = bytes.fromhex(ones)
     octets = bytes(one | other for one, other in zip(octets, mask, strict=True))
     return zlib.crc32(b"\xff" * 8 + octets).to_bytes(4, "little")

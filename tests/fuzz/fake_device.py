@@ -26,12 +26,12 @@ class FakeDevice:
         self.lives = lives
         self.got: list[bytes] = []
         self.sent: list[list[bytes]] = []
-        """Frames between two heartbeats."""
+        """Frames sent since the last heartbeat."""
         self._fresh = True
         self.alive = True
         self.beats = 0
         self.deaf_beats = 0
-        """The number of heartbeats that are lost though it is alive."""
+        """Number of heartbeats that are lost although the device works."""
         self.now = 0.0
 
     def send(self, frames: Sequence[bytes]) -> None:
@@ -71,5 +71,5 @@ class FakeDevice:
 
 
 def any_has(part: bytes) -> Callable[[Sequence[bytes]], bool]:
-    """Return a condition that holds for frames one of which contains ``part``."""
+    """Return a condition that is true if a frame contains ``part``."""
     return lambda frames: any(part in octets for octets in frames)

@@ -74,7 +74,7 @@ def only_finding(found: AgreementCampaign) -> Finding:
 
 
 class Marked:
-    """A check that does something where a batch has certain octets."""
+    """A check that performs an action if a batch contains certain octets."""
 
     name = "marked"
     every = 1
@@ -356,7 +356,7 @@ BATCH = 64
 
 
 class Cnm:
-    """A check that is against CNMs; ``kills`` ends the process that sees one."""
+    """A check that reports CNMs; ``kills`` ends the process that checks a CNM."""
 
     name = "cnm"
 
@@ -494,7 +494,7 @@ def _wait(reached: Callable[[], bool]) -> None:
 
 
 def _members(session: int) -> list[str]:
-    """Return the processes of a session that are left."""
+    """Return the remaining processes of a session."""
     listed = subprocess.run(
         ["ps", "-o", "pid=", "-s", str(session)], capture_output=True, text=True, check=False
     )

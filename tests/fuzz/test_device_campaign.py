@@ -174,13 +174,13 @@ LINE = "send it again"
 
 
 def lying(octets: bytes) -> bool:
-    """Whether it has a CNM whose MSDU is longer than the frame has octets for."""
+    """Return whether a frame has a CNM whose MSDU length exceeds the frame."""
     cnm = decode_lax(octets).get(CNM)
     return cnm is not None and cnm.msdu_length > len(octets)
 
 
 def killed_by(indices: Sequence[int]) -> Callable[[Sequence[bytes]], bool]:
-    """Return a condition that holds for frames with all of these cases among them."""
+    """Return a condition that is true if all these cases are among the frames."""
     wanted = {CASES[index].octets.ljust(60, b"\0") for index in indices}
     return lambda frames: wanted <= set(frames)
 
@@ -203,7 +203,7 @@ def always(progress: Progress) -> bool:
 
 
 def fitting_index(start: int) -> int:
-    """Return the number of a case that can be sent, from ``start`` on."""
+    """Return the number of the first case from ``start`` on that can be sent."""
     return next(index for index in range(start, start + 50) if fits().fitted(CASES[index].octets))
 
 

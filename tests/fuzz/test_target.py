@@ -219,7 +219,7 @@ def test_frames_and_captures_take_turns(tmp_path: Path) -> None:
 
 @pytest.fixture
 def sanitized(tmp_path: Path) -> Command:
-    """The planted decoder in C, with sanitizers."""
+    """Build the planted decoder in C with sanitizers."""
     program = tmp_path / "decoder"
     flags = ["-g", "-fsanitize=address,undefined", "-o", str(program), str(DECODER)]
     built = subprocess.run([requires("gcc"), *flags], capture_output=True, check=False)

@@ -29,7 +29,7 @@ NAMES = (
 )
 ETHERTYPES = EtherTypes(csig=0x9900, key_frame=0x9901)
 MOST_LAYERS = 400
-"""Deeper frames are more than tshark takes apart."""
+"""Maximum number of layers that tshark dissects."""
 STOP_AT = ("ip", "ipv6", "llc", "arp", "mpls", "pppoes", "pppoed", "infiniband", "vxlan")
 """Layers that tshark dissects deeper than the codec, so that it may find other frames in them."""
 
@@ -40,7 +40,7 @@ Values = dict[str, list[str]]
 
 
 def mine(sample: Sample) -> Values:
-    """Return the codec's fields, with the sampled frames'."""
+    """Return the codec's fields, including the fields of sampled frames."""
     values: Values = {}
     frame: Frame | None = decode_lax(sample.octets, original_octets=sample.original, ethertypes=ETHERTYPES)
     while frame is not None:
@@ -64,7 +64,7 @@ def _text(field: Field, value: int | bytes) -> str:
 
 
 def tshark_output(program: str, plugin: Path, capture: Path, *options: str) -> str:
-    """Return tshark's output with the dissector, in which there may be no error of Lua's."""
+    """Return tshark's output with the dissector, and assert that there is no Lua error."""
     command = [program, "-n", "-X", f"lua_script:{plugin}", "-r", str(capture), *options]
     run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
     assert "lua" not in run.stderr.lower(), run.stderr
@@ -73,7 +73,7 @@ def tshark_output(program: str, plugin: Path, capture: Path, *options: str) -> s
 
 
 def theirs(program: str, plugin: Path, capture: Path) -> list[Values]:
-    """Return the fields as tshark has them with the dissector."""
+    """Return tshark's fields with the dissector."""
     options = ["-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", "-o", "ecmproto.csig:0x9900"]
     options += ["-o", "ecmproto.key_frame:0x9901"]
     options += ["-o", SAMPLED]
@@ -109,7 +109,7 @@ def differences(samples: Sequence[Sample], found: Sequence[Values]) -> Iterator[
 
 
 def crafted(cls: type[Layer], count: int, seed: int = 1) -> Iterator[Sample]:
-    """Yield frames of a format with any values, a third of them spoilt."""
+    """Yield frames of a format with random values, a third of them damaged."""
     valid = [_valid(cls, random_of(seed, index)) for index in range(count - count // 3)]
     cases = Cases(valid, seed=seed)
     for index, octets in enumerate([*valid, *(cases[index].octets for index in range(count // 3))]):

@@ -397,7 +397,7 @@ def test_restarted_writer_keeps_time_and_interfaces(tmp_path: Path) -> None:
 
 
 class Capture:
-    """A capture under way: what Wireshark starts, with the ends of the FIFOs that it holds."""
+    """A running capture with the FIFOs that Wireshark opens."""
 
     def __init__(self, script: Path, pipes: dict[str, str], line: str, **environment: str) -> None:
         self.process = subprocess.Popen(
@@ -430,16 +430,16 @@ class Capture:
         return wanted()
 
     def says(self, text: str) -> bool:
-        """Read until a message contains this."""
+        """Read until a message contains the text."""
         return self.read(lambda: any(text in each.text for each in self.told))
 
     def more(self, octets: int, patience_s: float = PATIENCE_S) -> bool:
-        """Read ``count`` octets more."""
+        """Read ``count`` more octets."""
         before = len(self.octets)
         return self.read(lambda: len(self.octets) >= before + octets, patience_s)
 
     def close(self) -> tuple[int, str]:
-        """Close the FIFO, as Wireshark does to stop; return the exit code and what stderr has."""
+        """Close the FIFO, as Wireshark does to stop a capture, and return the exit code and stderr."""
         os.close(self.fifo)
         told = self.process.communicate(timeout=PATIENCE_S)[1]
         return self.process.returncode, told

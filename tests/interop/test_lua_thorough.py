@@ -36,7 +36,7 @@ def test_tshark_has_codecs_fields_of_thousand_frames_format(
 
 
 def ethernet_frames() -> Iterator[Sample]:
-    """Yield the Ethernet frames of the captures of others."""
+    """Yield the Ethernet frames of captures from other sources."""
     for path in sorted(path for path in SHARED_CAPTURES.rglob("*") if path.is_file()):
         with suppress(CaptureError), open_capture(path) as reader:
             for batch in reader:

@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(not ROOT, reason="only root gives files to anoth
 
 
 class Planted:
-    """Runs a command wherever it is unpickled."""
+    """An object that runs a command when it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace
@@ -46,7 +46,7 @@ def run(sources: Path, environment: dict[str, str], code: str = "") -> subproces
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of sources, and beside it ``cache`` with what they are compiled to."""
+    """Create a folder of sources, and a folder ``cache`` with their compiled code."""
     folder = tmp_path_factory.mktemp("sources")
     (folder / "outer_part.py").write_text(OUTER)
     (folder / "inner_part.py").write_text(INNER.format(1))
@@ -64,12 +64,12 @@ def sources(once: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> dict[str, str]:
-    """An environment whose every folder for compiled code is in ``tmp_path``."""
+    """Return an environment whose folders for compiled code are all in ``tmp_path``."""
     return {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": ""}
 
 
 def compiled_in(cache: Path) -> Path:
-    """Return the one file that holds the compiled code of the function that is run."""
+    """Return the file with the compiled code of the function that is run."""
     (file,) = cache.rglob("outer_part.outer-*.nbc")
     return file
 

@@ -153,7 +153,7 @@ print("numba" in sys.modules and sys.modules["numba"] is not None)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a module, and the library of its kernels."""
+    """Create a folder with a module and the library of its kernels."""
     folder = tmp_path_factory.mktemp("library")
     (folder / "planted.py").write_text(KERNELS)
     done = run(folder, BUILD, folder, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")

@@ -25,23 +25,23 @@ RING = 1 << 16
 
 
 class Link:
-    """The link's state; a record."""
+    """The state of the link, as a record."""
 
     rate_bps: int
     delay_ns: int
     lose_every: int
-    """0: none."""
+    """Every n-th frame is lost; 0 means that no frame is lost."""
     free_ns: int
     taken: int
-    """Frames that were offered …"""
+    """Number of offered frames."""
     sent: int
-    """… that have left …"""
+    """Number of sent frames."""
     delivered: int
-    """… and that have come, lost ones included."""
+    """Number of frames that reached the end of the link, including lost frames."""
 
 
 class OneLink(Struct):
-    """The link, and rings of its frames by their number of order."""
+    """The link, and ring buffers of its frames."""
 
     link: Link
     offers: Offers
@@ -54,7 +54,7 @@ class OneLink(Struct):
 
 
 def new_link(*, delay_ns: int = 1000, lose_every: int = 0, rate_bps: int = 10**10) -> OneLink:
-    """Return a link on which nothing is."""
+    """Return an empty link."""
     link = new_record(Link)
     link.rate_bps, link.delay_ns, link.lose_every = rate_bps, delay_ns, lose_every
     return OneLink(link, new_offers(1 << 16), *(np.zeros(RING, np.int64) for _ in range(6)))
@@ -62,7 +62,7 @@ def new_link(*, delay_ns: int = 1000, lose_every: int = 0, rate_bps: int = 10**1
 
 @compiled
 def drive(network: OneLink, sources: Sources, until_ns: int, most: int) -> int:
-    """Run until ``until_ns`` or until ``most`` frames were offered; return how many events that took."""
+    """Run until ``until_ns`` or until ``most`` frames were offered, and return the number of events."""
     link, offers, mask = network.link, network.offers, RING - 1
     events = 0
     while link.taken < most and offers.count.completed < len(offers.completions):
@@ -121,7 +121,7 @@ def offered_ns(network: OneLink) -> NDArray[np.int64]:
 
 
 def flow(pattern: Pattern, **given: Any) -> Flow:
-    """Return a flow for a test."""
+    """Return a flow with a traffic pattern."""
     return Flow(name="f", source="a", destination="b", pattern=pattern, **given)
 
 
@@ -143,7 +143,7 @@ ALL_PATTERNS = (
 
 
 def main() -> None:
-    """Print what sources of all patterns did, as JSON."""
+    """Print the actions of sources with all patterns as JSON."""
     sources = sources_of(*ALL_PATTERNS, seed=5)
     network = driven(sources, until_ns=4_000_000, lose_every=50)
     frames = len(offered_ns(network))

@@ -130,7 +130,7 @@ S = TypeVar("S", PortSeries, FlowSeries, MessageSeries)
 
 
 def _cut(series: S, windows: int) -> S:
-    """Return a series of the first windows."""
+    """Return the first windows of a series."""
     arrays = {
         each.name: getattr(series, each.name)[:windows]
         for each in fields(series)

@@ -10,7 +10,7 @@ import math
 
 
 class Sender:
-    """A sender with always something to send; methods return the segments that it sends."""
+    """A sender that always has data; methods return the segments that are sent."""
 
     def __init__(self, *, newreno: bool, window: int, initial: int, rto_ns: int, limits: tuple[int, int]):
         self.newreno, self.rwnd = newreno, window
@@ -34,7 +34,7 @@ class Sender:
         return self._what_the_window_allows(now_ns)
 
     def acknowledged(self, ack: int, now_ns: int) -> list[int]:
-        """Take an acknowledgement of all before ``ack``."""
+        """Process an acknowledgement of all segments before ``ack``."""
         if ack > self.snd_una:
             return self._new_data_acknowledged(ack, now_ns)
         if ack == self.snd_una and self.highest_sent >= self.snd_una:

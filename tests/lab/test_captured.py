@@ -75,7 +75,7 @@ def scenario_of(path: Path, mechanism: str, *settings: str) -> Scenario:
 
 
 class Logged:
-    """A simulation whose frames at ports, and messages, are kept, silent samples too."""
+    """A simulation that records frames at ports and messages, including silent samples."""
 
     def __init__(self, scenario: Scenario) -> None:
         experiment = scenario.experiment()

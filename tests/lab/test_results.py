@@ -237,7 +237,7 @@ def test_an_expectation_reads_the_same_figures() -> None:
 
 
 def quiet(mechanism: str, flow_control: str | None = None) -> RunFigures:
-    """A run without messages, PAUSE and drops."""
+    """Return a run without messages, PAUSE frames and drops."""
     given = run_result(experiment=experiment(control=Control(mechanism=mechanism, flow_control=flow_control)))
     still = np.zeros(100, np.int64)
     ports = tuple(replace(port, dropped_frames=still, xoff_frames=still) for port in given.ports)

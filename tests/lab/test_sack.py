@@ -25,7 +25,7 @@ def bulk(**given: Any) -> Any:
 
 
 class Sets:
-    """A scoreboard of sets, for the first 64 segments."""
+    """A SACK scoreboard of sets for the first 64 segments."""
 
     def __init__(self) -> None:
         self.acked, self.end = 0, 0
@@ -147,7 +147,7 @@ def test_segments_are_not_marked_without_ecn() -> None:
 
 
 class RFC8257:
-    """The sender of RFC 8257, 3.3, word by word, in segments instead of bytes."""
+    """The sender of RFC 8257, 3.3, step by step, in segments instead of octets."""
 
     def __init__(self, cwnd: float) -> None:
         self.alpha, self.cwnd, self.una, self.nxt = 1.0, cwnd, 0, int(cwnd)

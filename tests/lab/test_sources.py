@@ -40,7 +40,7 @@ def mean_bps(came_ns: NDArray[np.int64]) -> float:
 
 
 def drawn_ns(given: Flow, frames: int, *, overhead: int = 0) -> NDArray[np.int64]:
-    """Return the times of a source's first ``frames`` frames."""
+    """Return the times of the first ``frames`` frames from a source."""
     return offered_ns(driven(sources_of(given, overhead=overhead), most=frames))
 
 

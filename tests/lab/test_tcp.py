@@ -36,7 +36,7 @@ def bulk(*, until_ns: int | None = None, **parameters: Any) -> Any:
 
 
 def sent(network: TinyNetwork, kind: int = DATA) -> list[tuple[int, int]]:
-    """Return the times of offered frames of a kind, and their values."""
+    """Return the times and the values of offered frames of a type."""
     return [
         (frame.time_ns, value_of(frame.number)) for frame in network.offered if kind_of(frame.number) == kind
     ]
@@ -56,7 +56,7 @@ def losing(*segments: int, kind: int = DATA) -> Callable[[Seen], bool]:
 
 
 def assert_all_came(network: TinyNetwork) -> None:
-    """Check that each connection has delivered and acknowledged all that it sent, and is idle."""
+    """Assert that each connection has delivered and acknowledged all data, and is idle."""
     assert network.sources.next_source_ns() == NEVER_NS
     for source in network.sources.records:
         end = network.sources.connections.records[source.connection]
@@ -434,7 +434,7 @@ def test_no_connection_ever_stalls(
 
 
 class Compared(TinyNetwork):
-    """A network that compares its one connection's sender with the RFCs', step by step."""
+    """A network that compares the sender of its connection with the reference sender, step by step."""
 
     def __init__(self, *arguments: Any, oracle: Sender, **named: Any) -> None:
         super().__init__(*arguments, **named)

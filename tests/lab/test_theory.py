@@ -23,7 +23,7 @@ from ecmproto.control.lab.simulation.series import RunResult
 from tests.lab.synthetic import experiment, run_result
 
 PARKING_LOT = [[0, 1]] * 4 + [[0], [1]]
-"""S004's figure 9: four flows over both bottlenecks, one over each."""
+"""The network of S004, figure 9: four flows over both bottlenecks, and one flow over each bottleneck."""
 C = 1e10
 
 
@@ -97,7 +97,7 @@ def test_qcn_rate_rises_by_byte_counter_without_queue() -> None:
 
 
 def run_with(mechanism: str, pattern: Pattern = Pattern.SATURATING, *parameters: str) -> RunResult:
-    """Two flows over one port of 10 Gb/s for 100 ms."""
+    """Return a run of two flows over a port of 10 Gb/s for 100 ms."""
     flows = tuple(replace(flow, pattern=pattern) for flow in experiment().flows)
     control = Control(mechanism=mechanism, parameters=parameters)
     return run_result(experiment=experiment(flows=flows, control=control))

@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A completed flow."""
+    """A completed transfer."""
 
     time_ns: int
     source: int

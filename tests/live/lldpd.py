@@ -60,7 +60,7 @@ class Agent:
         return self.ask("show", "neighbors", "details")
 
     def announce(self, cnpv: int, ready: int) -> None:
-        """Add a Congestion Notification TLV with these masks to the LLDPDUs."""
+        """Set the Congestion Notification TLV in the LLDPDUs to these masks."""
         self._carry("replace", *_CN_TLV, bytes((cnpv, ready)))
 
     def carry(self, oui: bytes, subtype: int, information: bytes) -> None:
@@ -72,7 +72,7 @@ class Agent:
         self.ask(*where, how, oui, of, subtype, which, "oui-info", octets.hex(","))
 
     def withdraw(self) -> None:
-        """Remove the TLVs that were added."""
+        """Remove the Congestion Notification TLV."""
         self.ask("unconfigure", "ports", self._interface, "lldp", "custom-tlv", *_CN_TLV)
 
     def end(self) -> None:

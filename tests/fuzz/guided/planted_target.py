@@ -14,7 +14,7 @@ if "PLANTED_BROKEN" in os.environ:
 
 
 class Planted:
-    """Reads ``QCN``, octet by octet, and then goes wrong."""
+    """A decoder that fails after it has read ``QCN``."""
 
     name = "planted"
     every = 1

@@ -55,7 +55,7 @@ def read(frame: bytes, defect: str) -> None:
 
 
 def pass_tag(frame: bytes, at: int) -> int:
-    """Return the end of the tags, by one call per tag."""
+    """Return the end of the tags, with a recursive call per tag."""
     return pass_tag(frame, at + 4) if int.from_bytes(frame[at : at + 2], "big") in TAGS else at
 
 

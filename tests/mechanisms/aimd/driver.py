@@ -50,7 +50,7 @@ class FrameResult:
     """The result of a frame, as a record."""
 
     left_ns: int
-    """The station; WAITING."""
+    """Time in ns at which the frame left the station, or WAITING."""
     through_ns: int
     """Time in ns at which the frame left the port, or DROPPED or WAITING."""
     limiter: int
