@@ -12,7 +12,8 @@ HEADING = """\
 
 <!-- From cli/ecmproto_cli/glossary.toml, by `make references`. -->
 
-Standard terms and the corresponding names in ecmproto. `ecmproto help WORD` finds them, also by synonyms.
+This page lists standard terms and the corresponding names in ecmproto. The command `ecmproto help WORD`
+finds terms, also by synonyms.
 
 | term | also | in ecmproto | meaning | code |
 |---|---|---|---|---|
