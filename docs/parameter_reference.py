@@ -16,10 +16,10 @@ HEADING = """\
 <!-- From the declarations in ecmproto/control/mechanisms/, by `make references`. -->
 
 This page lists the parameters of every mechanism by role: `cp` is the congestion point, `rp` the reaction
-point, and `edge` the edge. The option `--set NAME=VALUE` sets a parameter. If two roles have a parameter of the same
-name, `--set ROLE.NAME=VALUE` selects the role. Values are checked when they are set, alone and against other
-parameters. [Sources](sources.md) lists S001 and the other documents. [Algorithms](algorithms.md) describes
-the effects of the parameters.
+point, and `edge` the edge. The option `--set NAME=VALUE` sets a parameter. If two roles have a parameter of
+the same name, `--set ROLE.NAME=VALUE` selects the role. Values are checked alone and against other
+parameters when you set them. [Sources](sources.md) lists S001 and the other documents.
+[Algorithms](algorithms.md) describes the effects of the parameters.
 """
 
 ROLES = {
