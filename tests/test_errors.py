@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,5 +109,6 @@ def test_error_with_note_can_still_be_copied() -> None:
 def test_an_extra_is_installed_from_the_same_origin(
     origin: str | None, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.metadata.PathDistribution.read_text", lambda *_: origin)
+    installed = SimpleNamespace(read_text=lambda name: origin)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: installed)
     assert pip_install("arrow") == command

@@ -96,7 +96,7 @@ def values(kind: str, layer: Any) -> tuple[bool, int, int]:
         (RD + VLAN_TAG + "0800", "fecn", (26, 12, 1)),
         (RD + VLAN_TAG + "0800", "ecm", (12, -1, 0)),
         (CN + VLAN_TAG + "0800", "qcn", (20, 12, 1)),
-        (VLAN_TAG + "88b6 0500 0000", "fecn", (16, -1, 0)),
+        (VLAN_TAG + "88b6 0f00 0000", "fecn", (16, -1, 0)),
         ("88e7 00000001", "ecm", (12, -1, 0)),
     ],
 )

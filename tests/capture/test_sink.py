@@ -132,7 +132,7 @@ def test_unwritable_outputs_are_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there to be full")
 def test_a_full_device_is_a_clear_error() -> None:
     sink = open_sink("/dev/full")
-    with pytest.raises(OutputError, match=r"room for .* got No space left on device"), sink:
+    with pytest.raises(OutputError, match=r"space for .* got No space left on device"), sink:
         sink.write(bytes(1 << 21))
 
 

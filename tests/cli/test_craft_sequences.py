@@ -32,9 +32,9 @@ def test_a_storm_prints_its_calculated_rates(tmp_path: Path, capsys: pytest.Capt
     assert dict(line.split(None, 1) for line in told.err.splitlines()) == {
         "storm": "priorities 3, 4 for 1 s, by 597 frames",
         "pause": "65,535 quanta, 3.355 ms at 10 Gb/s",
-        "needed": "at least 298.028 frames/s",
-        "renewed": "every 1.678 ms, 0.5 of the pause: 596.056 frames/s",
-        "wire": "50.07 kB/s, 0.004005 % of the link",
+        "needed": "at least 298 frames/s",
+        "renewed": "every 1.678 ms, 0.5 of the pause: 596.1 frames/s",
+        "takes": "50.07 kB/s, 0.004 % of the link",
     }
     found = frames(path)
     assert len(found) == 598

@@ -37,7 +37,7 @@ def test_the_document_contains_all_checks(veth: Network, capsys: pytest.CaptureF
         "subject": NEAR,
         "name": "mtu",
         "state": "finding",
-        "told": "MTU 1500: 1500 octets, a VLAN tag and our longest tag need 1520; frames go without tags",
+        "told": "MTU 1500: 1500 octets, a VLAN tag and our longest tag need 1556; frames go without tags",
         "commands": ["ip link set dev near mtu 1600"],
         "refusal": "",
     }

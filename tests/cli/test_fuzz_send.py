@@ -238,7 +238,7 @@ def test_a_device_without_recovery_ends_the_campaign(
         assert send("--runs", "50", *beats) == 1, "the finding is still there"
         told = capsys.readouterr()
         assert table(told.out)["campaign"].startswith(f"{first + 100} cases in ")
-        assert told.err == "ecmproto: seed 5\n"
+        assert told.err == "ecmproto: seed 5, continues the campaign in fuzz-send\n"
 
 
 def test_a_device_silent_beforehand_stops_the_campaign(

@@ -233,7 +233,7 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
         ("[[control]]", "control: expected a table, [control]"),
         ("[[flow]]", "flow[1].from: expected names"),
         ('[[flow]]\nfrom = "s9"', "flow[1].to: expected names"),
-        ("[control]\nmechanism = 'qnc'", "control.mechanism: expected one of qcn"),
+        ("[control]\nmechanism = 'qnc'", "control.mechanism: expected a mechanism"),
         ("[control]\nmechanism = 'qnc'", "got 'qnc' (did you mean 'qcn'?)"),
         (
             "[control]\nmechanism = 'qcn'\nrp.ru = '4Mb/s'",
@@ -293,7 +293,7 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
         ),
         ("[[band]]\nfigure = 'drops'\nlow = 3\nhigh = 2", "band[0].high: expected at least low, got 2"),
         ("[[published]]\nfigure = 'drops'", "published[0].value: expected a text in quotes"),
-        ("[mechanisms.qcm.cp]\nqeq = '5kB'", "mechanisms.qcm: expected one of qcn"),
+        ("[mechanisms.qcm.cp]\nqeq = '5kB'", "mechanisms.qcm: expected a mechanism"),
         ("[mechanisms.qcn]\nqeq = '5kB'", "mechanisms.qcn.qeq: expected cp, rp or edge, with parameters"),
         (
             "[variants.x]\nsets = {}",

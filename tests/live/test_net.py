@@ -57,7 +57,7 @@ class TestFile:
         ("text", "where", "said"),
         [
             ("", "net.toml", "1 to 64 devices"),
-            ("[cp]\nport = 3", "net.toml: cp", "tables, as [cp.name]"),
+            ("[cp]\nport = 3", "net.toml: cp", "tables such as [cp.name]"),
             ("[cq.port]\n", "net.toml", "did you mean 'cp'?"),
             (PORT + "rats = 1", "net.toml: cp.port", "did you mean 'rate'?"),
             (PORT.replace('"50M"', "50"), "net.toml: cp.port.rate", "a rate such as"),

@@ -57,7 +57,7 @@ def test_every_mechanism_has_parameters_that_read_back(mechanism: Mechanism) -> 
 
 
 def test_a_role_that_a_mechanism_lacks_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"role: expected one that none has \(none\), got edge"):
+    with pytest.raises(ParameterError, match=r"role: expected a role of none \(none\), got edge"):
         NONE.role(Role.EDGE)
 
 
@@ -112,5 +112,5 @@ def test_none_is_a_mechanism_without_roles() -> None:
 
 @pytest.mark.parametrize("role", Role)
 def test_none_refuses_every_role(role: Role) -> None:
-    with pytest.raises(ParameterError, match=r"role: expected one that none has \(none\), got"):
+    with pytest.raises(ParameterError, match=r"role: expected a role of none \(none\), got"):
         NONE.role(role)

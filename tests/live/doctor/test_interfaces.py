@@ -32,7 +32,7 @@ def test_findings_of_a_veth_include_commands(veth: Network) -> None:
     assert checks["link"].state == "ok"
     assert checks["link"].text == "up, 10 Gb/s (veth)"
     assert checks["mtu"].text == (
-        "MTU 1500: 1500 octets, a VLAN tag and our longest tag need 1520; frames go without tags"
+        "MTU 1500: 1500 octets, a VLAN tag and our longest tag need 1556; frames go without tags"
     )
     assert checks["mtu"].commands == ("ip link set dev near mtu 1600",)
     assert checks["tso"].commands == ("ethtool -K near tso off",)

@@ -28,6 +28,7 @@ from ecmproto.wire.formats.ethernet import Data, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.fecn import RDTag
 from ecmproto.wire.formats.gre import GRE, SONIC
+from ecmproto.wire.formats.hpcc import INTTag
 from ecmproto.wire.formats.ip import UDP
 from ecmproto.wire.formats.lldp import TLV, AnyTLV, LLDPPart
 from ecmproto.wire.formats.mpls import MPLS
@@ -241,7 +242,10 @@ def _carried(seen: FieldComparison) -> bool:
 
 def _behind_a_congestion_tag(seen: FieldComparison) -> bool:
     layers = decode_lax(seen.sample.octets).layers
-    return any(isinstance(value, CNTag | CMTag | RRTTag | RDTag) for value in layers) and seen.they_stopped
+    return (
+        any(isinstance(value, CNTag | CMTag | RRTTag | RDTag | INTTag) for value in layers)
+        and seen.they_stopped
+    )
 
 
 def _neither_length_nor_type(seen: FieldComparison) -> bool:
