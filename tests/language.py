@@ -160,3 +160,4 @@ if __name__ == "__main__":
     for each in found:
         print(each)
     print(dict(Counter(each.rule for each in found)), file=sys.stderr)
+    sys.exit(bool(found))
