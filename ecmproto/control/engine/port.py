@@ -328,7 +328,7 @@ def _serve_next(port: Port) -> None:
 
 
 def fitting_thresholds(buffer_octets: int) -> list[str]:
-    """Return the XOFF and XON thresholds of PAUSE and PFC for ``buffer_octets``, as assignments.
+    """Return the pause thresholds (XOFF, XON) of PAUSE and PFC for ``buffer_octets``, as assignments.
 
     The thresholds apply to the output queue, by S003's rule of thumb
     (`mechanisms.lossless.output_thresholds`).
