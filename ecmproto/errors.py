@@ -301,6 +301,8 @@ def pip_install(extra: str) -> str:
     if "dir_info" in origin and url.startswith("file://"):
         editable = "-e " if origin["dir_info"].get("editable") else ""
         return f"pip install {editable}'{unquote(url.removeprefix('file://'))}[{extra}]'"
+    if vcs := origin.get("vcs_info"):
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
     return f"pip install 'ecmproto[{extra}]{f' @ {url}' if url else ''}'"
 
 

@@ -103,6 +103,10 @@ def test_error_with_note_can_still_be_copied() -> None:
         (None, "pip install 'ecmproto[arrow]'"),
         ('{"dir_info": {"editable": true}, "url": "file:///a%20b"}', "pip install -e '/a b[arrow]'"),
         ('{"dir_info": {}, "url": "file:///clone"}', "pip install '/clone[arrow]'"),
+        (
+            '{"vcs_info": {"vcs": "git", "commit_id": "1a2b"}, "url": "https://a/b"}',
+            "pip install 'ecmproto[arrow] @ git+https://a/b@1a2b'",
+        ),
         ('{"archive_info": {}, "url": "file:///e.whl"}', "pip install 'ecmproto[arrow] @ file:///e.whl'"),
     ],
 )

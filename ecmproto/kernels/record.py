@@ -16,7 +16,7 @@ import functools
 import mmap
 import operator
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -167,7 +167,8 @@ def _pages(octets: int) -> mmap.mmap:
     """
     pages = mmap.mmap(-1, octets, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if octets >= _HUGE_OCTETS and hasattr(mmap, "MADV_HUGEPAGE"):
-        pages.madvise(mmap.MADV_HUGEPAGE)
+        with suppress(OSError):  # kernels without transparent huge pages refuse the advice
+            pages.madvise(mmap.MADV_HUGEPAGE)
     return pages
 
 

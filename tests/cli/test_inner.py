@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -110,12 +111,19 @@ def test_innermost_frames_are_the_default(
     assert "ecmproto: --inner is the default\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("every", "step"), [(1, ""), (5, "PSNs of RoCE advance by 5 per frame")])
+TWICE = [n - 3 * late for n in range(3, 60) for late in (0, 1)]
+"""PSNs of packets that two ports mirror, the second time three packets later."""
+
+
+@pytest.mark.parametrize(
+    ("psns", "step"),
+    [(range(60), ""), (TWICE, ""), (range(0, 300, 5), "PSNs of RoCE advance by 5 per frame")],
+)
 def test_missing_psns_hint_at_a_sample(
-    every: int, step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    psns: Sequence[int], step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     packet = "ip udp bth opcode=0 infiniband.bth.destqp=17 psn={}"
-    frames = [encode(build(packet.format(every * n))) for n in range(60)]
+    frames = [encode(build(packet.format(psn))) for psn in psns]
     wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number, frame in enumerate(frames)]
     mirror = str(written(tmp_path / "mirror.pcap", wrapped))
     for command in (["check", mirror], ["stats", mirror], ["replay", mirror, "--cp", "dcqcn"]):

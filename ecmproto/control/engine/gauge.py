@@ -318,7 +318,7 @@ class QueueTrace:
 def settled(gauge: Gauge, now_ns: int) -> None:
     """Update all counts of ``gauge`` to ``now_ns`` before statistics are read; repeated calls are allowed."""
     bins, queues, total = gauge.bins, gauge.queues, gauge.total
-    for priority in range(PRIORITIES):
+    for priority in range(0 if bins.total_only else PRIORITIES):
         _settle_level(bins, queues[priority], gauge.held_ns, priority, now_ns)
     settle(gauge, now_ns)
     if bins.only_priority >= 0:

@@ -523,7 +523,7 @@ class _Unwrapping(Deriving):
         for batch in batches:
             if self._watch is not None:
                 self._watch(batch)
-            bare, datagrams = self._unwrapped(batch)
+            bare, datagrams = self._unwrapped(batch, self._psn_steps)
             if not len(datagrams):
                 yield bare
             elif self.file is None:
@@ -541,12 +541,13 @@ class _Unwrapping(Deriving):
             sampled = dataclasses.replace(part.batch, first=self.frames)
             self._number_samples(sampled, part)
             # Datagrams inside sampled headers remain frames, because their samples are already counted.
-            bare, sampled_datagrams = self._unwrapped(sampled)
+            # The rate of these samples is known, so that their PSNs show nothing.
+            bare, sampled_datagrams = self._unwrapped(sampled, psn_steps())
             yield _with_frames(bare, sampled, sampled_datagrams)
 
-    def _unwrapped(self, batch: Batch) -> tuple[Batch, Int64]:
+    def _unwrapped(self, batch: Batch, steps: PsnSteps) -> tuple[Batch, Int64]:
         """Return the innermost frames of a batch, and the positions of sFlow datagrams."""
-        unwrapped = unwrap(batch, self.interfaces, self._psn_steps, self._ethertypes)
+        unwrapped = unwrap(batch, self.interfaces, steps, self._ethertypes)
         if unwrapped is None:
             return batch, np.zeros(0, np.int64)
         positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session

@@ -55,9 +55,12 @@ def follow_psn(buffer: Octets, packet: Packet, steps: PsnSteps) -> None:
     row = (key ^ key >> 24) % _QUEUE_PAIRS
     psn = four_octets(buffer, packet.bth + 8) & _PSN_MASK
     step = (psn - steps[row, _LAST]) & _PSN_MASK
-    if steps[row, _KEY] == key and 0 < step < _MAX_STEP:
-        steps[_STEPS, 0] += 1
-        steps[_STEPS, 1] += step
+    if steps[row, _KEY] == key:
+        if step > _PSN_MASK - _MAX_STEP:
+            return  # a retransmission, or a second copy of a packet that is mirrored twice
+        if 0 < step < _MAX_STEP:
+            steps[_STEPS, 0] += 1
+            steps[_STEPS, 1] += step
     # A READ request uses one PSN for each response.
     steps[row, _KEY], steps[row, _LAST] = -1 if operation == READ_REQUEST else key, psn
 

@@ -222,7 +222,8 @@ class DelayPanel(BarPanel):
         self.draw_bars(axes, lows, 0.92 * widths)
         first, last = float(lows[0]) - 0.2, float(lows[-1] + widths[-1]) + 0.2
         axes.set_xlim(first, last)
-        times = _round_times(2**first, 2**last, _TIMES_WIDE if self._is_wide else _TIMES_NARROW)
+        limit = _TIMES_WIDE if self._is_wide else _TIMES_NARROW
+        times = _round_times(2**first, 2**last, limit) or [round(2 ** ((first + last) / 2))]
         axes.set_xticks(np.log2(times), map(format_time, times))
 
 

@@ -82,7 +82,7 @@ def _run(outcome: Outcome, title: str) -> Run:
         set_point_octets=machine.set_point_octets,
         feedback=_feedback(rows, rates=machine.feedback_label == ""),
         feedback_label=f"{machine.feedback_label} (octets)" if machine.feedback_label else _RATE_LABEL,
-        flows=quantiles([_flow(each, summary) for each in summary.flows if summary.duration_ns]),
+        flows=_curves(summary),
         messages=_messages(rows, outcome),
         pauses=tuple(_port_pauses(rows, summary) if summary.stations is None else _pauses(summary.stations)),
         drops=_drops(port),
@@ -90,6 +90,14 @@ def _run(outcome: Outcome, title: str) -> Run:
 
 
 _RATE_LABEL = "advertised rate (bit/s)"
+
+
+def _curves(summary: ReplaySummary) -> tuple[FlowCurves, ...]:
+    """Return the curves of flows, or quantiles of the flows without the sum of all others."""
+    flows = summary.flows if summary.duration_ns else ()
+    if len(flows) > FLOWS_SHOWN:
+        flows = tuple(each for each in flows if each.number >= 0)
+    return quantiles([_flow(each, summary) for each in flows])
 
 
 def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:

@@ -45,7 +45,6 @@ GRID = Colour(variable="--grid", light="#e2e6ea", dark="#313942")
 PAPER = Colour(variable="--paper", light="#fefefe", dark="#14181d")
 QUEUE = Colour(variable="--queue", light="#0a6cab", dark="#5cb6ee")
 ALERT = Colour(variable="--alert", light="#bf4a02", dark="#ff965c")
-OTHERS = Colour(variable="--others", light="#7d8690", dark="#8e99a5")
 
 _LINES = (
     Colour(variable="--line-1", light="#0072b2", dark="#56b4e9"),
@@ -59,7 +58,7 @@ _LINES = (
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d", "8", "H", "|")
 
-COLOURS = (INK, MUTED, GRID, PAPER, QUEUE, ALERT, OTHERS, *_LINES)
+COLOURS = (INK, MUTED, GRID, PAPER, QUEUE, ALERT, *_LINES)
 """All colour roles. The light values are unique, so a colour in a picture identifies its role."""
 
 

@@ -20,7 +20,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.ip import IPv4, IPv6
 from ecmproto.wire.formats.registry import dispatch
 from ecmproto.wire.formats.schema import Field
-from ecmproto.wire.formats.wrapper import BEGINNINGS, Part, inner_frames
+from ecmproto.wire.formats.wrapper import Part, inner_frames
 
 T = TypeVar("T", bound=Layer)
 
@@ -385,7 +385,7 @@ def _decode(
             value, stop, reach = around.pop()
             cls, _ = value.following(formats, data, end, stop)
         pos = end
-        if value.wraps and cls in BEGINNINGS:
+        if value.wraps:
             wrapped, ethernet_at = True, end if cls is Ethernet else ethernet_at
     tail = data[pos:last]
     split = max(0, ethernet_at + MIN_OCTETS - pos)

@@ -199,6 +199,16 @@ def test_records_older_than_their_clock_are_unused() -> None:
     assert stations.slots[0].window_octets == W_INIT
 
 
+def test_records_before_an_idle_time_are_unused() -> None:
+    stations = started()
+    acknowledge(stations, send(stations, now_ns=500), [record_of(2, 100, 0, 10**6)], now_ns=1_000)
+    idle_ns = 20 * 10**6
+    after = send(stations, now_ns=idle_ns)
+    acknowledge(stations, after, [record_of(2, idle_ns, 10**7, 0)], now_ns=idle_ns + 13_000)
+    assert station_counters(stations)["new_paths"] == 2
+    assert stations.slots[0].window_octets == W_INIT
+
+
 def test_octets_without_acknowledgement_are_given_up() -> None:
     stations = started()
     while stations.next_tx_ns(0, 0, 10**9) != NEVER_NS:

@@ -49,6 +49,8 @@ from ecmproto.wire.formats.hpcc import (
 )
 
 _TIMES = 1 << TIME_BITS
+_MAX_AGE_NS = (SENT_UNIT << SENT_BITS) * 8 // max(GBPS)
+"""Maximum age of usable records: the octet counter of the fastest link wraps in this time."""
 _SEQUENCES = 1 << 32
 _RATE_AT = TIME_BITS + SENT_BITS + QLEN_BITS
 _OCTET_BITS = 8
@@ -90,6 +92,8 @@ class HPCCLimiter(RateLimiter):
     acked_octets: int
     progress_ns: int
     """Time of the last acknowledgement, or of the first frame in flight."""
+    measured_ns: int
+    """Time of the acknowledgement that contained ``records``."""
     mark: int
     """Mark of the acknowledgement that contained ``records``, with hops and path."""
     records: Annotated[NDArray[np.int64], RECORDS]
@@ -180,14 +184,14 @@ def acknowledge(
     if acked > limiter.next_octets:
         station.stale += 1
         return
-    silent_ns = now_ns - limiter.progress_ns
     limiter.acked_octets, limiter.progress_ns = acked, now_ns
     hops = payload.mark >> NUMBER_BITS
     if not 1 <= hops <= RECORDS:
         station.unmeasured += 1
         return
-    # The time between two records is ambiguous after a wrap of the time field.
-    if payload.mark != limiter.mark or limiter.update_octets == 0 or silent_ns >= _TIMES:
+    is_old = now_ns - limiter.measured_ns >= _MAX_AGE_NS
+    limiter.measured_ns = now_ns
+    if payload.mark != limiter.mark or limiter.update_octets == 0 or is_old:
         station.new_paths += 1
         limiter.mark = payload.mark
         for hop in range(RECORDS):
