@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ecmproto.errors import MissingDependencyError, printable
+from ecmproto.units import format_octets
 from ecmproto.values import dataclass
 
 Paint: TypeAlias = Callable[[str, str], str]
@@ -39,6 +40,21 @@ def sparkline(values: Sequence[float], *, top: float, width: int) -> str:
     columns = min(width, len(values))
     parts = [values[i * len(values) // columns : (i + 1) * len(values) // columns] for i in range(columns)]
     return "".join(_block(max(part), top) for part in parts)
+
+
+def queue_curves(queues: Sequence[tuple[str, Sequence[float]]], *, width: int, paint: Paint = plain) -> str:
+    """Return queue lengths in octets as a named `sparkline` per line, all of one scale, below a title.
+
+    The lines have at most ``width`` characters.
+    """
+    top = max(max(lengths, default=0) for _, lengths in queues)
+    name_width = max(len(name) for name, _ in queues)
+    columns = max(8, width - name_width - 4)
+    lines = [
+        f"  {name.ljust(name_width)}  {paint(sparkline(lengths, top=top, width=columns), 'congestion')}"
+        for name, lengths in queues
+    ]
+    return "\n".join([paint(f"queues over time, full height {format_octets(top)}", "title"), *lines])
 
 
 def bars(counts: Sequence[tuple[str, int]], *, width: int) -> str:

@@ -368,12 +368,12 @@ def keyed_completer(keys: Mapping[str, Collection[str]]) -> Completer:
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Let the shell complete a file name."""
+    """Return the candidate for which the shell completes a file name."""
     return [CompletionItem(begun, type="file")]
 
 
 def complete_folder(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Let the shell complete a folder name."""
+    """Return the candidate for which the shell completes a folder name."""
     return [CompletionItem(begun, type="dir")]
 
 

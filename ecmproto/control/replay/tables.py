@@ -8,7 +8,7 @@ from ecmproto.control.engine.gauge import QueueStatistics, QueueTrace
 from ecmproto.control.engine.statistics import FlowRates
 from ecmproto.control.replay.summary import PortSummary, ReplaySummary, StationsSummary
 from ecmproto.errors import counted, escaped
-from ecmproto.tables import Paint, bars, columns_of, pairs, plain, sparkline
+from ecmproto.tables import Paint, bars, columns_of, pairs, plain, queue_curves, sparkline
 from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
 
 WIDTH = 80
@@ -208,14 +208,7 @@ def comparison_table(
     rows = [("", names)] + [(label, [show(summary) for summary in summaries]) for label, show in _MEASURES]
     if all(summary.stations is not None for summary in summaries):
         rows += [(label, [show(summary) for summary in summaries]) for label, show in _STATION_MEASURES]
-    top = max(max(summary.ports[0].trace.peak_octets, default=0) for summary in summaries)
-    name_width = max(map(len, names))
-    columns = max(8, width - name_width - 4)
-    curves = [
-        f"  {name.ljust(name_width)}  "
-        + paint(sparkline(s.ports[0].trace.peak_octets, top=top, width=columns), "congestion")
-        for name, s in zip(names, summaries, strict=True)
-    ]
+    queues = [(summary.variant, summary.ports[0].trace.peak_octets) for summary in summaries]
     title = f"{escaped(path)} through {', '.join(names)}, {first.loop} loop"
     port = f"{first.rate}, buffer {first.buffer}, seed {first.seed}"
     facts = [("port", port), *([("time", _window(first))] if first.duration_ns else [])]
@@ -230,7 +223,7 @@ def comparison_table(
             pairs(facts, paint=paint),
             columns_of(rows, paint=paint),
             *(["\n".join(remarks)] if remarks else []),
-            paint(f"queues over time, full height {format_octets(top)}", "title") + "\n" + "\n".join(curves),
+            queue_curves(queues, width=width, paint=paint),
         ]
     )
 

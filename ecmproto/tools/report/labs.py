@@ -18,7 +18,6 @@ from ecmproto.control.lab.results.outcome import (
     used_columns,
 )
 from ecmproto.control.lab.results.sizes import HEADINGS as SIZE_HEADINGS
-from ecmproto.control.lab.results.sizes import by_size
 from ecmproto.control.lab.results.theory import curves_of
 from ecmproto.control.lab.simulation.series import FlowSeries, PortSeries
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -72,7 +71,7 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
         notes=tuple(notes),
         tables=(
             *(_table(outcome) for outcome in outcomes[:1]),
-            *(_size_table(*each) for each in zip(names, outcomes, strict=True) if by_size(each[1].runs)),
+            *(_size_table(*each) for each in zip(names, outcomes, strict=True) if each[1].sizes),
         ),
         kicker="an experiment in a network of hosts and switches, in virtual time",
         lead=f"{experiment.title}{source}, simulated {ways}, through {', '.join(names)}.",
@@ -115,7 +114,7 @@ def _size_table(name: str, outcome: Outcome) -> ReportTable:
         heading=f"Completion times by size: {name}",
         caption="Of all seeds, beside those in an empty network (slowdown).",
         columns=tuple(map(str.capitalize, SIZE_HEADINGS)),
-        rows=tuple(size.cells() for size in by_size(outcome.runs)),
+        rows=tuple(size.cells() for size in outcome.sizes),
     )
 
 

@@ -13,12 +13,12 @@ from ecmproto.control.lab.model import BASELINES, Band, Experiment, Measure, Pub
 from ecmproto.control.lab.results.measurements import RunFigures
 from ecmproto.control.lab.results.published import are_met, published_ratios
 from ecmproto.control.lab.results.sizes import HEADINGS as SIZE_HEADINGS
-from ecmproto.control.lab.results.sizes import by_size
+from ecmproto.control.lab.results.sizes import Size, by_size
 from ecmproto.control.lab.setup.figures import Expectation, Figure, parse_figure
 from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import counted
-from ecmproto.tables import Paint, Tabular, columns_of, pairs, plain, sparkline
+from ecmproto.tables import Paint, Tabular, columns_of, pairs, plain, queue_curves
 from ecmproto.units import format_octets, format_share, format_time
 
 STANDARD = (
@@ -318,6 +318,11 @@ class Outcome(Tabular):
         return tuple(run.result.seed for run in self.runs)
 
     @cached_property
+    def sizes(self) -> list[Size]:
+        """Completion times of flows by size, of all seeds."""
+        return by_size(self.runs)
+
+    @cached_property
     def rows(self) -> tuple[FigureRow, ...]:
         """All figures: first the experiment's own figures, then the standard figures."""
         measure = self.experiment.measure
@@ -438,7 +443,7 @@ class Outcome(Tabular):
             f"{paint(self.name, 'title')}: {experiment.title}\n{pairs(facts, paint=paint)}",
             figure_table(self.rows, paint=paint),
         ]
-        if sizes := by_size(self.runs):
+        if sizes := self.sizes:
             rows = [(size, cells) for size, *cells in (SIZE_HEADINGS, *(each.cells() for each in sizes))]
             parts.append(f"{paint('completion times by size', 'title')}\n{columns_of(rows, paint=paint)}")
         if lines := [*problems(self.runs), *explanations(self.runs)]:
@@ -471,7 +476,7 @@ class Outcome(Tabular):
             "complete": all(run.result.complete for run in self.runs),
             "port": first.main_port,
             "figures": [row.as_dict() for row in self.rows],
-            "sizes": [each._asdict() for each in by_size(self.runs)],
+            "sizes": [each._asdict() for each in self.sizes],
             "problems": list(problems(self.runs)),
             "explanations": list(explanations(self.runs)),
             "events": sum(run.result.events for run in self.runs),
@@ -569,16 +574,9 @@ class Comparison:
 
     def _curves(self, paint: Paint, width: int) -> str:
         """Return the queue curve of each outcome over the whole time of the first seed, on a common scale."""
-        ports = {name: outcome.runs[0].port("") for name, outcome in self.outcomes.items()}
-        top = max(int(port.peak_octets.max(initial=0)) for port in ports.values())
-        name_width = max(map(len, ports))
-        columns = max(8, width - name_width - 4)
-        lines = [
-            f"  {name.ljust(name_width)}  "
-            + paint(sparkline(port.peak_octets.tolist(), top=top, width=columns), "congestion")
-            for name, port in ports.items()
-        ]
-        return "\n".join([paint(f"queues over time, full height {format_octets(top)}", "title"), *lines])
+        ports = [(name, outcome.runs[0].port("")) for name, outcome in self.outcomes.items()]
+        queues = [(name, port.peak_octets.astype(int).tolist()) for name, port in ports]
+        return queue_curves(queues, width=width, paint=paint)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison for JSON."""
