@@ -400,17 +400,19 @@ def _copy(builder: Any, start: Any, end: Any, count: int) -> None:
 
 
 def prefetching(_: Any, part: Any, offset: Any) -> Any:
-    """Return the type of `structs.prefetch`, and the function that generates the code."""
+    """Return the type of `prefetching.prefetch`, and the function that generates the code."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start = arguments[0]
         if isinstance(part, types.Array):
             start = arrayobj.make_array(part)(context, builder, start).data
         octets = ir.IntType(8).as_pointer()
+        # A prefetch loads no value, so the address may be outside the array.
         address = builder.gep(builder.bitcast(start, octets), [arguments[1]])
         flag = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [octets, flag, flag, flag])
         function = builder.module.declare_intrinsic("llvm.prefetch", [octets], kind)
+        # read access, all cache levels, data cache
         builder.call(function, [address, flag(0), flag(3), flag(1)])
         return context.get_dummy_value()
 

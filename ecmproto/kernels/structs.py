@@ -334,18 +334,6 @@ def write_back(struct: _StructKind, own: _StructKind) -> None:
     """Copy the records in a `local_copy` back to ``struct``."""
 
 
-CACHE_LINE = 64
-"""Number of octets that `prefetch` loads."""
-
-
-@instruction(_typing("prefetching"))
-def prefetch(part: object, offset: int) -> None:
-    """Prefetch the cache line at ``offset`` octets in a row of a struct, in a record or in an array.
-
-    In plain Python, the function has no effect.
-    """
-
-
 def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:
     """Return a function that returns the array ``field`` of a record as a record of ``kind``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ecmproto.kernels.record import adjacent, columns, new_records, zeros
-from ecmproto.kernels.structs import prefetch
+from ecmproto.kernels.prefetching import prefetch
 
 
 class _Pair:

@@ -77,7 +77,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.structs import CACHE_LINE, prefetch
+from ecmproto.kernels.prefetching import CACHE_LINE, prefetch
 from ecmproto.wire.formats.ip import CE, ECT0
 
 if TYPE_CHECKING:

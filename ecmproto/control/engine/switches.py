@@ -13,7 +13,7 @@ from ecmproto.control.mechanisms.api.protocol import PFC_KIND, Arrival, Message,
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.gate import is_sending, opens_ns, starts_sending
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.structs import prefetch
+from ecmproto.kernels.prefetching import prefetch
 
 _LOW_32 = (1 << 32) - 1
 _FLOWLET_STEP = 0x9E3779B1

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from ecmproto.frames.batch.parse_tables import MOVING_FIELDS, NUMBER_OF
 from ecmproto.frames.columns.column import every_row
 from ecmproto.frames.columns.layout_cache import FCS, FRAMES, FROM_END, LAYERS
-from ecmproto.frames.columns.octets import eight_octets, prefetch
+from ecmproto.frames.columns.octets import eight_octets
 from ecmproto.frames.columns.threads import together
 from ecmproto.frames.columns.walk import BatchPart, Frames
 from ecmproto.frames.filter.fields import NESTINGS, Nesting
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.kernels.prefetching import prefetch
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.registry import FORMATS, MOST_FORMATS

@@ -81,30 +81,11 @@ def _copying(_: Any, out: Any, at: Any, source: Any, start: Any) -> Any:
     return types.void(out, types.intp, source, types.intp), codegen
 
 
-_READ, _KEPT, _DATA = 0, 3, 1
-"""Arguments of a prefetch: read access, all cache levels, data cache."""
-
-
-def _prefetching(_: Any, source: Any, at: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # A prefetch loads no value, so its address may be outside the array.
-        made = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer = builder.gep(made.data, [arguments[1]])
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", (pointer.type,), kind)
-        builder.call(function, [pointer, *(ir.Constant(number, each) for each in (_READ, _KEPT, _DATA))])
-        return context.get_dummy_value()
-
-    return types.void(source, types.intp), codegen
-
-
 TYPINGS: dict[str, Callable[..., Any]] = {
     "_copy_block": _copying,
     "_store_4": _storing(4),
     "_store_8": _storing(8),
     "_load_4": _loading,
     "_load_number": _loading_number,
-    "_prefetch": _prefetching,
 }
 """Numba typing functions by the name of the function in `columns.octets`."""

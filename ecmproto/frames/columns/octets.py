@@ -126,20 +126,6 @@ def _load_number(source: Octets, at: int, shift: int) -> int:
     return int.from_bytes(source[at : at + 8].tobytes(), "big") >> int(shift)
 
 
-CACHE_LINE = 64
-
-
-@_instructions
-def _prefetch(source: Octets, at: int) -> None:
-    pass
-
-
-@inlined
-def prefetch(source: Octets, at: int) -> None:
-    """Load the CACHE_LINE octets around ``at`` into the processor's cache without waiting for the load."""
-    _prefetch(source, at)
-
-
 @inlined
 def copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
     """Copy octets, a `BLOCK` at a time; return the end of the copy."""

@@ -81,8 +81,8 @@ from ecmproto.frames.columns.layout_cache import (
     variant,
     with_doubled_capacity,
 )
-from ecmproto.frames.columns.octets import CACHE_LINE, prefetch
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.kernels.prefetching import CACHE_LINE, prefetch
 from ecmproto.wire.codec.frame import MIN_OCTETS, Frame, decode_lax
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import Ethernet
