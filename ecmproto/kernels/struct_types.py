@@ -45,7 +45,7 @@ _admitted: set[str] = set()
 
 
 def admit_methods(options: dict[str, Any]) -> None:
-    """Let kernels call the methods of interfaces on structs.
+    """Allow kernels to call the methods of interfaces on structs.
 
     The code of the methods is compiled into the kernels.
 

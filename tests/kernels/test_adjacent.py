@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.kernels.record import adjacent, columns, new_records, zeros
 from ecmproto.kernels.prefetching import prefetch
+from ecmproto.kernels.record import adjacent, columns, new_records, zeros
 
 
 class _Pair:

@@ -118,7 +118,7 @@ def _is_ready(network: NetworkState, station: int, entry: int) -> bool:
 
 @inlined
 def _set_ready(network: NetworkState, station: int, entry: int, serial: int) -> None:
-    """Let a queue wait for its station's link; ``serial`` is the number of its first frame.
+    """Make a queue wait for its station's link. ``serial`` is the number of the first frame in the queue.
 
     The number NEVER_NS ends the wait.
     """

@@ -377,7 +377,7 @@ class Stop:
             self._bell.send(b"\0")
 
     def call(self, function: Callable[[], _Result]) -> _Result:
-        """Let the loop call ``function`` between two wakes, and return the result.
+        """Call ``function`` in the loop between two wakes, and return the result.
 
         Without a loop, the calling thread calls ``function``.
         """

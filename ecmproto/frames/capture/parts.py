@@ -251,8 +251,8 @@ def split_capture(
         starts = [0] if places is None else [0, *places.near(range(each, size, each))]
         described = [b"", *([b"" if places is None else places.described] * (len(starts) - 1))]
         return [
-            Part(path=name, start=start, stop=stop, described=said, octets=(stop or size) - start)
-            for start, stop, said in zip(starts, [*starts[1:], None], described, strict=True)
+            Part(path=name, start=start, stop=stop, described=header, octets=(stop or size) - start)
+            for start, stop, header in zip(starts, [*starts[1:], None], described, strict=True)
         ]
     except OSError as error:
         raise unreadable(name, error) from error

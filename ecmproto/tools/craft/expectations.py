@@ -89,12 +89,12 @@ class Expectation:
 
     def document(self) -> dict[str, Any]:
         """Return the expectation as plain data."""
-        said = {
+        given = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != field.default
         }
-        return {"schema": SCHEMA, "kind": "frames", "expected": self.sentence(), **said}
+        return {"schema": SCHEMA, "kind": "frames", "expected": self.sentence(), **given}
 
     def sentence(self) -> str:
         """Return the expectation as text."""

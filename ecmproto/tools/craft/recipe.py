@@ -79,14 +79,14 @@ class Chunk:
                 interface=np.broadcast_to(np.asarray(self.interface, np.int64), len(self)),
                 first=first,
             )
-        said: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "time_ns": self.times(),
             "original": self.original,
             "interface": self.interface,
         }
         if isinstance(self.frames, list):
-            return Batch.from_frames(self.frames, first=first, **said)
-        return Batch.from_matrix(self.frames, first=first, **said)
+            return Batch.from_frames(self.frames, first=first, **columns)
+        return Batch.from_matrix(self.frames, first=first, **columns)
 
     def octets(self) -> Iterator[bytes]:
         """Yield the octets of each frame."""

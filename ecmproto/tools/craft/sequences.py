@@ -266,8 +266,8 @@ def _steps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
     cnpv = sum(1 << priority for priority in check.parameters.cnpv)
     number, time_ns = 1, 0
     # includes Ready without CNPV, CNPVs that the port does not have, and withdrawn announcements
-    for said in ((0, 0), (cnpv, 0), (cnpv, cnpv), (0, cnpv), (_ALL, _ALL), (0, 0)):
-        neighbour = CongestionNotificationTLV(cnpv=said[0], ready=said[1])
+    for masks in ((0, 0), (cnpv, 0), (cnpv, cnpv), (0, cnpv), (_ALL, _ALL), (0, 0)):
+        neighbour = CongestionNotificationTLV(cnpv=masks[0], ready=masks[1])
         modes = defence_modes(check.parameters, neighbour)
         yield _announcement(check, neighbour, modes, number, time_ns)
         number += 1
