@@ -171,11 +171,17 @@ def waited(ns: int, stolen_ns: int = 0) -> ProcessorWait:
     ],
 )
 def test_a_busy_machine_heads_the_summary(
-    waited_ns: int, name: str, realtime: bool, said: str, capsys: pytest.CaptureFixture[str]
+    waited_ns: int,
+    name: str,
+    realtime: bool,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # What a reaction point gave up is told among its counters: it may have been stopped.
     device = Given({"missed_ns": 700_000_000})
-    start_ns = time.monotonic_ns() - 15 * 10**9
+    start_ns = time.monotonic_ns()
+    monkeypatch.setattr("time.monotonic_ns", lambda: start_ns + 15 * 10**9)
     Reporter(
         Role(name="rp", title="h to n"), device, [], running(realtime=realtime), start_ns, waited(waited_ns),
         name=name,
@@ -185,8 +191,11 @@ def test_a_busy_machine_heads_the_summary(
     assert first == said.format(told) if said else first.startswith("h to n, 15")
 
 
-def test_larger_stolen_time_heads_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    start_ns = time.monotonic_ns() - 15 * 10**9
+def test_larger_stolen_time_heads_the_summary(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_ns = time.monotonic_ns()
+    monkeypatch.setattr("time.monotonic_ns", lambda: start_ns + 15 * 10**9)
     spent = waited(200_000_000, 600_000_000)
     Reporter(Role(name="rp", title="h to n"), Given({}), [], running(), start_ns, spent).summary()
     first = capsys.readouterr().out.splitlines()[0]
