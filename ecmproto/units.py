@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ecmproto.errors import ParameterError, shown
 
@@ -143,6 +143,13 @@ def format_share(share: float) -> str:
     """Return a fraction of 1 as a percentage for users: ``99.6 %`` or ``0.017 %``."""
     percent = 100 * share
     return f"{percent:.1f} %" if abs(percent) >= 1 or percent == 0 else f"{percent:.2g} %"
+
+
+UNIT_TEXTS: Mapping[str, Callable[[float], str]] = {
+    "bits_per_s": format_rate, "bps": format_rate, "per_s": per_second, "ns": format_time,
+    "octets": format_octets, "share": format_share,
+}  # fmt: skip
+"""Functions that return the text of a value, by the unit in the value's name."""
 
 
 def frames_per_second(rate: float) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ecmproto.units import format_octets, format_rate, format_share, format_time, per_second
+from ecmproto.units import UNIT_TEXTS
 
 Columns: TypeAlias = Mapping[str, str | Callable[[Any, Any], object]]
 """Column headings of a table. Each heading maps to a name for `value_of` or to a function of the row and the
@@ -20,10 +20,7 @@ ABSENT = "–"
 """Text for a missing value."""
 
 _UNIT = re.compile(r"(?:^|_)(bits_per_s|per_s|bps|ns|octets|share|mean)(?:\.(?!count)\w+)?$")
-_TEXTS: Mapping[str, Callable[[float], str]] = {
-    "bits_per_s": format_rate, "bps": format_rate, "per_s": per_second, "ns": format_time,
-    "octets": format_octets, "mean": "{:.1f}".format, "share": format_share,
-}  # fmt: skip
+_TEXTS: Mapping[str, Callable[[float], str]] = {**UNIT_TEXTS, "mean": "{:.1f}".format}
 
 
 def value_of(row: Any, name: str, whole: Any) -> Any:

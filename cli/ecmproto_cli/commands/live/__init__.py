@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ecmproto.errors import counted
-from ecmproto.units import NS_PER_S, format_octets, format_rate, format_share, format_time, parse_time
+from ecmproto.units import (
+    NS_PER_S,
+    UNIT_TEXTS,
+    format_octets,
+    format_rate,
+    format_share,
+    format_time,
+    parse_time,
+)
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import TIME, timing_options, with_ethertypes, with_options
@@ -484,7 +492,6 @@ def live_line(elapsed_ns: int, span_ns: int, snapshot: Snapshot, before: Snapsho
 
 
 _UNIT = re.compile(r"_(bps|ns|octets)(?=_|$)")
-_TEXTS = {"bps": format_rate, "ns": format_time, "octets": format_octets}
 
 
 def _label(name: str) -> str:
@@ -494,7 +501,7 @@ def _label(name: str) -> str:
 def _value(name: str, value: float) -> str:
     unit = _UNIT.search(name)
     if unit is not None:
-        return _TEXTS[unit[1]](value)
+        return UNIT_TEXTS[unit[1]](value)
     if name == "utilisation":
         return format_share(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
