@@ -138,6 +138,7 @@ SUBJECTS: dict[str, tuple[Subject, ...]] = {
     ),
     "ecn": (),
     "hpcc": (),
+    "swift": (),
     "csig": (),
     "pause": _flow_control("pause"),
     "pfc": _flow_control("pfc"),

@@ -34,6 +34,7 @@ BUSY = {
     "dbp": [],
     "csig": [],
     "hpcc": ["rp.base_rtt=30us"],
+    "swift": [],
     "ecn": ["cp.kmin=5kB", "cp.kmax=20kB", "cp.pmax=0.5"],
     "dcqcn": ["cp.kmin=5kB", "cp.kmax=20kB", "cp.pmax=0.5", "rp.ect=yes"],
     "pause": ["cp.pause_on=output", "cp.high=60kB", "cp.low=30kB"],

@@ -23,6 +23,7 @@ from ecmproto.control.mechanisms.fecn.parameters import FECN
 from ecmproto.control.mechanisms.hpcc.parameters import HPCC
 from ecmproto.control.mechanisms.pause.parameters import PAUSE, PFC
 from ecmproto.control.mechanisms.qcn.parameters import QCN
+from ecmproto.control.mechanisms.swift.parameters import SWIFT
 from ecmproto.errors import ParameterError, plugin_text
 
 NONE = Mechanism(
@@ -36,7 +37,7 @@ NONE = Mechanism(
 
 
 MECHANISMS: tuple[Mechanism, ...] = (
-    QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, HPCC, CSIG, PAUSE, PFC, NONE,
+    QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, HPCC, SWIFT, CSIG, PAUSE, PFC, NONE,
 )  # fmt: skip
 """Mechanisms of the ecmproto package itself."""
 

@@ -71,6 +71,10 @@ MECHANISMS: Mapping[str, str] = {
         "Each congestion point on the path adds its load to a frame, and the destination returns them. "
         "The source sets its window so that no link is fuller than the target."
     ),
+    "swift": (
+        "Destinations acknowledge each frame. The source increases its window while the delay of the "
+        "acknowledgements is below the target, and otherwise reduces the window. Switches only count hops."
+    ),
     "csig": (
         "Frames have a tag, in which each congestion point on the path writes its load if it is worse than "
         "the load in the tag. No station reacts to it."

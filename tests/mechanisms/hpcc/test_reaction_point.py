@@ -112,7 +112,7 @@ def acknowledge(
     now_ns: int = 1_000,
 ) -> None:
     number = len(records) if hops is None else hops
-    fields: dict[str, Any] = {"kind": ACK_KIND, "station": 0, "flow": flow, "seq": seq}
+    fields: dict[str, Any] = {"kind": ACK_KIND, "station": 0, "flow": flow, "tag": seq}
     fields |= {"mark": number << 16 | path} | {f"record{n}": word for n, word in enumerate(records, 1)}
     (message,) = messages_of([fields], machine("hpcc").payloads)
     stations.on_message(message, now_ns)

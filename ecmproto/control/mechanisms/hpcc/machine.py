@@ -59,7 +59,7 @@ class HPCCReceivers(NullReceivers):
         for hop in range(len(delivery.stack)):
             message.payload[hop] = delivery.stack[hop]
         ack_payload(message).mark = delivery.mark
-        ack_payload(message).seq = delivery.tag
+        ack_payload(message).tag = delivery.tag
 
 
 class HPCCMachine(Machine):
@@ -75,7 +75,7 @@ class HPCCMachine(Machine):
                 format=HPCCAck,
                 payload=AckPayload,
                 packed={f"record{hop + 1}": names for hop, names in enumerate(RECORD_FIELDS)}
-                | {"mark": _MARK},
+                | {"mark": _MARK, "tag": ("seq",)},
                 is_answer=True,
             )
         }

@@ -26,13 +26,22 @@ from ecmproto.control.mechanisms.api.protocol import (
     NO_LIMITER,
     Departure,
     Message,
-    NullReactionPoints,
     Outbox,
     Sent,
 )
 from ecmproto.control.mechanisms.hpcc.congestion_point import NUMBER_BITS
 from ecmproto.control.mechanisms.hpcc.parameters import HPCCReactionPointParameters
 from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
+from ecmproto.control.mechanisms.window import (
+    SEQUENCES,
+    STALE,
+    Window,
+    WindowStation,
+    WindowStations,
+    acknowledged,
+    send,
+    times_out,
+)
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import columns, new_records, record_from
 from ecmproto.kernels.structs import payload_view
@@ -51,14 +60,15 @@ from ecmproto.wire.formats.hpcc import (
 _TIMES = 1 << TIME_BITS
 _MAX_AGE_NS = (SENT_UNIT << SENT_BITS) * 8 // max(GBPS)
 """Maximum age of usable records: the octet counter of the fastest link wraps in this time."""
-_SEQUENCES = 1 << 32
 _RATE_AT = TIME_BITS + SENT_BITS + QLEN_BITS
 _OCTET_BITS = 8
 _TAG_OCTETS = INTTag.fixed_octets
 
 
 class AckPayload:
-    """Record of an acknowledgement's payload: records of ports, and mark and sequence number of the tag."""
+    """Record of an acknowledgement's payload: records of ports, and the numbers ``mark`` and ``tag`` of the
+    tag.
+    """
 
     record1: int
     record2: int
@@ -66,17 +76,15 @@ class AckPayload:
     record4: int
     record5: int
     mark: int
-    seq: int
+    tag: int
 
 
 ack_payload = payload_view(AckPayload, "payload")
 
 
-class HPCCLimiter(RateLimiter):
+class HPCCLimiter(RateLimiter, Window):
     """Record of the reaction point of one flow (``kernels.record``)."""
 
-    started: int
-    """1 from the first frame on, otherwise 0."""
     window_octets: float
     """Window W in octets."""
     reference_octets: float
@@ -87,11 +95,6 @@ class HPCCLimiter(RateLimiter):
     """Number of consecutive additive increases (incStage)."""
     update_octets: int
     """Octet number after which an acknowledgement changes W^c (lastUpdateSeq); 0 before the first."""
-    next_octets: int
-    """Number of octets sent so far (snd_nxt)."""
-    acked_octets: int
-    progress_ns: int
-    """Time of the last acknowledgement, or of the first frame in flight."""
     measured_ns: int
     """Time of the acknowledgement that contained ``records``."""
     mark: int
@@ -100,15 +103,9 @@ class HPCCLimiter(RateLimiter):
     """Records of the last acknowledgement (L)."""
 
 
-class HPCCStation:
+class HPCCStation(WindowStation):
     """Record of a station's timer and counters."""
 
-    due_ns: int
-    acks: int
-    unknown_flow: int
-    """Number of acknowledgements ignored because the flow has not sent any frames."""
-    stale: int
-    """Number of acknowledgements of octets that were acknowledged before or never sent."""
     unmeasured: int
     """Number of acknowledgements without records, or with more hops than records in a stack."""
     new_paths: int
@@ -117,7 +114,6 @@ class HPCCStation:
     """Number of changes of a reference window."""
     multiplicative: int
     """Number of changes of a reference window that followed the utilisation."""
-    timeouts: int
 
 
 class HPCCSettings:
@@ -180,11 +176,8 @@ def acknowledge(
 ) -> None:
     """React to an acknowledgement of a flow (NewAck)."""
     payload = ack_payload(message)
-    acked = limiter.acked_octets + (payload.seq - limiter.acked_octets) % _SEQUENCES
-    if acked > limiter.next_octets:
-        station.stale += 1
+    if acknowledged(station, limiter, payload.tag, now_ns) == STALE:
         return
-    limiter.acked_octets, limiter.progress_ns = acked, now_ns
     hops = payload.mark >> NUMBER_BITS
     if not 1 <= hops <= RECORDS:
         station.unmeasured += 1
@@ -199,7 +192,7 @@ def acknowledge(
         limiter.update_octets = limiter.next_octets
         return
     measure(limiter, settings, message.payload, hops)
-    changes_reference = acked > limiter.update_octets
+    changes_reference = limiter.acked_octets > limiter.update_octets
     compute_window(station, limiter, settings, changes_reference)
     if changes_reference:
         limiter.update_octets = limiter.next_octets
@@ -212,21 +205,12 @@ def rate_of(settings: HPCCSettings, limiter: HPCCLimiter) -> float:
     return limiter.window_octets * _OCTET_BITS * NS_PER_S / settings.base_rtt_ns
 
 
-class HPCCStations(NullReactionPoints):
+class HPCCStations(WindowStations):
     """Reaction points of all stations, with the same number of consecutive records per station."""
 
     points: Sequence[HPCCStation]
     slots: Sequence[HPCCLimiter]
-    slots_each: int
     settings: HPCCSettings
-
-    def limiters(self) -> int:
-        """Return the number of flows that a station distinguishes."""
-        return self.slots_each
-
-    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter of ``flow``; all flows beyond the table share the last limiter."""
-        return NO_LIMITER if flow < 0 else min(flow, self.slots_each - 1)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
         """Start a flow at the first frame."""
@@ -248,14 +232,14 @@ class HPCCStations(NullReactionPoints):
         """Count a frame at the limiter, and add a tag without records."""
         if departure.limiter == NO_LIMITER:
             return Sent(departure.tagged, departure.tag, departure.mark, 0)
-        added, point = 0 if departure.tagged else _TAG_OCTETS, self.points[departure.station]
+        added = 0 if departure.tagged else _TAG_OCTETS
         slot = self.slots[departure.station * self.slots_each + departure.limiter]
-        if slot.next_octets == slot.acked_octets:
-            slot.progress_ns = departure.now_ns
-        point.due_ns = min(point.due_ns, slot.progress_ns + self.settings.timeout_ns)
+        send(
+            self.points[departure.station], slot, departure.octets + added, self.settings.timeout_ns,
+            departure.now_ns,
+        )  # fmt: skip
         leave(slot, departure.now_ns, departure.octets + added)
-        slot.next_octets += departure.octets + added
-        return Sent(True, slot.next_octets % _SEQUENCES, 0, added)
+        return Sent(True, slot.next_octets % SEQUENCES, 0, added)
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """React to an acknowledgement."""
@@ -269,22 +253,12 @@ class HPCCStations(NullReactionPoints):
             point, self.slots[message.station * self.slots_each + index], self.settings, message, now_ns
         )
 
-    def next_station_timer_ns(self, station: int) -> int:
-        """Return a lower bound of the next time at which an acknowledgement is overdue."""
-        return self.points[station].due_ns
-
     def on_station_timer(self, station: int, now_ns: int) -> None:
         """Stop counting octets in flight for each flow without an acknowledgement within the timeout."""
         point, first = self.points[station], station * self.slots_each
         point.due_ns = NEVER_NS
         for slot in self.slots[first : first + self.slots_each]:
-            if slot.next_octets == slot.acked_octets:
-                continue
-            if now_ns - slot.progress_ns >= self.settings.timeout_ns:
-                slot.acked_octets = slot.next_octets
-                point.timeouts += 1
-            else:
-                point.due_ns = min(point.due_ns, slot.progress_ns + self.settings.timeout_ns)
+            times_out(point, slot, self.settings.timeout_ns, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the current rate of the flow in bit/s."""

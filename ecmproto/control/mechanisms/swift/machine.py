@@ -1,0 +1,65 @@
+"""The Swift mechanism. Frames have HPCC's telemetry tag, and HPCC's destinations acknowledge each frame.
+
+Of the tag, Swift uses three fields: the sender writes the number of octets and the time of the first record.
+Each port counts the hop, as a router decrements the TTL of a packet.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.frames import MessageFormat
+from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.protocol import (
+    CongestionPoint,
+    NullCongestionPoint,
+    Receivers,
+    Senders,
+)
+from ecmproto.control.mechanisms.hpcc.machine import ACK_KIND, HPCCMachine
+from ecmproto.control.mechanisms.hpcc.reaction_point import AckPayload
+from ecmproto.control.mechanisms.swift.reaction_point import (
+    HOPS,
+    SwiftStations,
+    new_stations,
+    station_counters,
+)
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.formats.hpcc import HPCCAck, INTTag
+
+_ECHO = ("time1", "nhop")
+
+
+class SwiftPort(NullCongestionPoint):
+    """A port, which only counts the hop of each tagged frame."""
+
+    def rewrite_tag(self, priority: int, tag: int) -> int:
+        """Return the tag with one more hop, up to the maximum of the field."""
+        return tag + int(tag & HOPS < HOPS)
+
+
+class SwiftMachine(HPCCMachine):
+    """Swift with parameters."""
+
+    tag = TagFormat(format=INTTag, tag=_ECHO, mark=("seq",), constants={"protocol": 5, "type": 0})
+    messages = MappingProxyType(
+        {
+            ACK_KIND: MessageFormat(
+                format=HPCCAck, payload=AckPayload, packed={"tag": _ECHO, "mark": ("seq",)}, is_answer=True
+            )
+        }
+    )
+
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the congestion point of a port."""
+        return SwiftPort()
+
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
+        """Return reaction points before the first frames."""
+        return new_stations(self._rp, context)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of ``machine``: a congestion point, stations or destinations."""
+        return station_counters(machine) if isinstance(machine, SwiftStations) else super().counters(machine)

@@ -1,0 +1,100 @@
+"""Parameters of Swift's reaction point; ports and destinations have no parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration, ratio
+from ecmproto.errors import ParameterError
+
+_PAPER = "Kumar et al., SIGCOMM 2020"
+_VALUE = "value: htsim"
+_MAX_NS = 10**9
+_MAX_CWND = 1_000_000
+_CLOCK_NS = 16_000_000
+"""Maximum timeout, so that the 24-bit time in a tag is unambiguous."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwiftReactionPointParameters(Parameters):
+    """Parameters of a station's reaction points, one reaction point per flow. Windows are in packets.
+
+    Raises ParameterError for a value out of range, and for a minimum that is not below its maximum.
+    """
+
+    base_target_ns: int = duration(
+        "base_target", 25_000, (1, _MAX_NS), source=f"{_PAPER} base_target, 5.1",
+        doc="target delay without hops and with a large window",
+    )  # fmt: skip
+    hop_ns: int = duration(
+        "hop", 3_000, (0, _MAX_NS), source=f"{_PAPER} ħ; {_VALUE}",
+        doc="target delay that each switch on the path adds",
+    )  # fmt: skip
+    fs_range_ns: int = duration(
+        "fs_range", 100_000, (0, _MAX_NS), source=f"{_PAPER} fs_range; {_VALUE}",
+        doc="target delay that flow scaling adds at fs_min_cwnd; 0 disables flow scaling",
+    )  # fmt: skip
+    fs_min_cwnd: float = ratio(
+        "fs_min_cwnd", 0.1, (0.001, _MAX_CWND), source=f"{_PAPER} fs_min_cwnd; {_VALUE}",
+        doc="window below which flow scaling does not grow",
+    )  # fmt: skip
+    fs_max_cwnd: float = ratio(
+        "fs_max_cwnd", 100, (0.001, _MAX_CWND), source=f"{_PAPER} fs_max_cwnd; {_VALUE}",
+        doc="window from which on flow scaling adds nothing",
+    )  # fmt: skip
+    increase: float = ratio(
+        "ai", 1, (0, 1_000), source=f"{_PAPER} ai; {_VALUE}",
+        doc="packets that a round trip with a delay below the target adds to the window",
+    )  # fmt: skip
+    beta: float = ratio(
+        "beta", 0.8, (0, 1), source=f"{_PAPER} β; {_VALUE}",
+        doc="decrease of the window, relative to the excess of the delay over the target",
+    )  # fmt: skip
+    max_mdf: float = ratio(
+        "max_mdf", 0.5, (0, 1), source=f"{_PAPER} max_mdf; {_VALUE}",
+        doc="maximum decrease of the window per round trip, and the decrease after a loss",
+    )  # fmt: skip
+    first_cwnd: float = ratio(
+        "first_cwnd", 10, (0.001, _MAX_CWND), source="choice", doc="window of a new flow"
+    )
+    min_cwnd: float = ratio(
+        "min_cwnd", 0.001, (0.001, _MAX_CWND), source=f"{_PAPER} min_cwnd, 3.4",
+        doc="minimum window. Frames of a window below 1 are spaced by more than a round trip",
+    )  # fmt: skip
+    max_cwnd: float = ratio(
+        "max_cwnd", 1_000, (0.001, _MAX_CWND), source=f"{_PAPER} max_cwnd; {_VALUE}", doc="maximum window"
+    )
+    retransmit_threshold: int = count(
+        "retx_reset", 5, (1, 1_000), source=f"{_PAPER} RETX_RESET_THRESHOLD; {_VALUE}",
+        doc="number of consecutive time-outs that set the window to min_cwnd",
+    )  # fmt: skip
+    timeout_ns: int = duration(
+        "timeout", 1_000_000, (1_000, _CLOCK_NS), source="choice",
+        doc="if no acknowledgement arrives for this time, all octets in flight are treated as lost",
+    )  # fmt: skip
+    max_flows: int = count(
+        "max_flows", 256, (1, 4096), source="choice",
+        doc="number of flows of a station that have their own window. Further flows share the last window",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check the values and the order of minimum and maximum; raises ParameterError."""
+        Parameters.__post_init__(self)
+        _check_below("fs_min_cwnd", self.fs_min_cwnd, "fs_max_cwnd", self.fs_max_cwnd)
+        _check_below("min_cwnd", self.min_cwnd, "max_cwnd", self.max_cwnd)
+
+
+def _check_below(name: str, value: Any, limit_name: str, limit: Any) -> None:
+    if value >= limit:
+        raise ParameterError(name=name, needed=f"less than {limit_name} ({limit:g})", got=f"{value:g}")
+
+
+SWIFT = Mechanism(
+    name="swift",
+    title="Swift: a window by the delay of acknowledgements, toward a target delay",
+    source=f"{_PAPER}; htsim",
+    machine="ecmproto.control.mechanisms.swift.machine:SwiftMachine",
+    roles={Role.REACTION_POINT: SwiftReactionPointParameters},
+)
