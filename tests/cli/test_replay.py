@@ -152,8 +152,8 @@ def test_other_link_types_are_refused_by_name(tmp_path: Path, capsys: pytest.Cap
     [
         (
             "--cp qcm",
-            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, hpcc, csig, pause, pfc, "
-            "none, "
+            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, hpcc, swift, csig, "
+            "pause, pfc, none, "
             "got 'qcm' (did you mean 'qcn'?)",
         ),
         (

@@ -353,8 +353,8 @@ SAME = "are the same replay: omit one"
         ("--compare ,", "--compare needs mechanisms, as in qcn,ecm,none"),
         (
             "--compare qcn,fcen",
-            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, hpcc, csig, pause, pfc, "
-            "none, "
+            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, hpcc, swift, csig, "
+            "pause, pfc, none, "
             "got 'fcen' (did you mean 'fecn'?)",
         ),
         ("--compare qcn,none -w x.pcap", ONE_MECHANISM),

@@ -108,6 +108,7 @@ WITH: dict[Any, list[str]] = {
     "rate_on_first_cnp": ["rp.variant=nic"],
     "alternate_priority": ["edge.cnpv=3", "edge.mode=4"],
     "mode": ["edge.cnpv=3"],
+    "retx_reset": ["rp.timeout=5us"],
 }
 """Other values that a parameter needs; ``hops`` is the number of congestion points on a path."""
 VALUES = {
@@ -119,6 +120,7 @@ VALUES = {
     "min_rate": ["4G", "6G"],
     "max_rate": ["1G"],
     "alpha_interval": ["10us"],
+    "max_cwnd": ["5"],
 }
 """Values that are tried first."""
 

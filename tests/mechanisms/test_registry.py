@@ -68,7 +68,7 @@ def test_an_unknown_name_offers_the_nearest() -> None:
 
 @pytest.mark.usefixtures("foreign")
 def test_foreign_mechanisms_are_listed_unimported_without_replacing_own() -> None:
-    own = ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "dcqcn", "ecn", "hpcc", "csig", "pause", "pfc", "none"]
+    own = [mechanism.name for mechanism in MECHANISMS]
     assert mechanism_names() == [*own, "broken", "theirs", "wrong"]
     assert find_mechanism("theirs") is QCN
     assert find_mechanism("qcn") is QCN

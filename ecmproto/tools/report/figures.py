@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAMES = {"none": "no control", "pause": "PAUSE", "e2cm": "E²CM"}
+_NAMES = {"none": "no control", "pause": "PAUSE", "e2cm": "E²CM", "swift": "Swift"}
 _LONGEST = 40
 
 

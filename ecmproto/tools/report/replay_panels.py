@@ -233,7 +233,7 @@ class QueuePanels(Panels[Run]):
         if run.set_point_octets is not None and not self.form.narrow:
             parts.append(f"set point {format_octets(run.set_point_octets)}")
         scales_differ = len({self._tops[id(run)] for run in self.runs}) > 1
-        if scales_differ:
+        if scales_differ and not (run.measured and self.form.narrow):
             parts.insert(0, f"scale to {format_octets(round(self._tops[id(run)]))}")
         if run.buffer_octets is not None and not (scales_differ and self.form.narrow):
             parts.append(f"buffer {format_octets(run.buffer_octets)}")

@@ -13,11 +13,21 @@ from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import NullCongestionPoint
 from ecmproto.kernels.kernel import inlined
 from ecmproto.kernels.record import new_record
-from ecmproto.wire.formats.hpcc import GBPS, QLEN_BITS, QLEN_UNIT, RECORDS, SENT_BITS, SENT_UNIT, TIME_BITS
+from ecmproto.wire.formats.hpcc import (
+    GBPS,
+    QLEN_BITS,
+    QLEN_UNIT,
+    RATE_BITS,
+    RECORDS,
+    SENT_BITS,
+    SENT_UNIT,
+    TIME_BITS,
+)
 
 NUMBER_BITS = 16
 _NUMBERS = (1 << NUMBER_BITS) - 1
 _BPS = 10**9
+_SIGN = 1 << RATE_BITS - 1
 
 
 class HPCCPortState:
@@ -39,7 +49,8 @@ class HPCCPortState:
 @inlined
 def record_of(rate_code: int, now_ns: int, sent_octets: int, queue_octets: int) -> int:
     """Return a record as a signed 64-bit number; the queue length is limited to the maximum of the field."""
-    record = rate_code << TIME_BITS | now_ns & (1 << TIME_BITS) - 1
+    # The highest bit of the code is the sign. In plain Python, a shift alone would give a larger number.
+    record = ((rate_code ^ _SIGN) - _SIGN) << TIME_BITS | now_ns & (1 << TIME_BITS) - 1
     record = record << SENT_BITS | sent_octets // SENT_UNIT & (1 << SENT_BITS) - 1
     return record << QLEN_BITS | min(queue_octets // QLEN_UNIT, (1 << QLEN_BITS) - 1)
 

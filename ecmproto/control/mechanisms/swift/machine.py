@@ -47,7 +47,11 @@ class SwiftMachine(HPCCMachine):
     messages = MappingProxyType(
         {
             ACK_KIND: MessageFormat(
-                format=HPCCAck, payload=AckPayload, packed={"tag": _ECHO, "mark": ("seq",)}, is_answer=True
+                format=HPCCAck,
+                name="Swift acknowledgement",
+                payload=AckPayload,
+                packed={"tag": _ECHO, "mark": ("seq",)},
+                is_answer=True,
             )
         }
     )

@@ -13,8 +13,8 @@ While the window is below 1, a frame leaves every delay/cwnd. Otherwise, acknowl
 
 - A packet is as long as the largest frame of the flow so far.
 - As each frame is acknowledged, an acknowledgement of more octets than a packet shows a loss.
-- Only a smaller window sets the time of the last decrease, as in htsim. In the printed algorithm (line 27), an
-  unchanged window also sets this time. Each acknowledgement in a long queue would then postpone the next
+- Only a smaller window sets the time of the last decrease, as in htsim. In the printed algorithm (line 27),
+  an unchanged window also sets this time. Each acknowledgement in a long queue would then postpone the next
   decrease.
 - Destinations of the laboratory answer at once. Hence there is no endpoint delay, and no second window.
 """
