@@ -17,7 +17,8 @@ from ecmproto.control.lab.simulation.simulate import simulate
         "misconfigured-priority", "misconfigured-priority:mended", "pfc-storm", "pfc-storm:no-watchdog",
         "pfc-storm:forward", "slow-receiver", "all-reduce", "all-to-all", "all-to-all:64", "hpcc-incast",
         "hpcc-incast:steps", "hpcc-long-short", "swift-incast", "swift-incast:unscaled",
-        "swift-incast:unscaled-50us", "swift-many", "swift-many:packet",
+        "swift-incast:unscaled-50us", "swift-many", "swift-many:packet", "swift-join",
+        "swift-join:one-target",
     ],
 )  # fmt: skip
 def test_bands_of_the_scenario_hold(name: str) -> None:

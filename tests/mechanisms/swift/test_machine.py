@@ -27,8 +27,11 @@ CONTEXT = PortContext(rate_bps=10**11, link_rate_bps=10**11, cp_mac=CP_MAC, stat
 
 @pytest.mark.parametrize(("hops", "more"), [(0, 1), (5, 6), (0xFFFF, 0xFFFF)])
 def test_ports_count_hops(hops: int, more: int) -> None:
-    point = machine("swift").congestion_point(CONTEXT, np.random.default_rng(1))
+    own = machine("swift")
+    point = own.congestion_point(CONTEXT, np.random.default_rng(1))
+    assert own.remarks(point)
     assert point.rewrite_tag(3, 0xABCDEF << 16 | hops) == 0xABCDEF << 16 | more
+    assert (own.counters(point), own.remarks(point)) == ({"tagged_frames": 1}, ())
 
 
 @given(st.integers(0, 2**24 - 1), st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1))

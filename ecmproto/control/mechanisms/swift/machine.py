@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.machine import PortContext, total
 from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     NullCongestionPoint,
@@ -26,17 +26,27 @@ from ecmproto.control.mechanisms.swift.reaction_point import (
     new_stations,
     station_counters,
 )
+from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec.tags import TagFormat
 from ecmproto.wire.formats.hpcc import HPCCAck, INTTag
 
 _ECHO = ("time1", "nhop")
 
 
+class SwiftPortState:
+    """Record of a port's counter (``kernels.record``)."""
+
+    tagged_frames: int
+
+
 class SwiftPort(NullCongestionPoint):
     """A port, which only counts the hop of each tagged frame."""
 
+    state: SwiftPortState
+
     def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the tag with one more hop, up to the maximum of the field."""
+        self.state.tagged_frames += 1
         return tag + int(tag & HOPS < HOPS)
 
 
@@ -58,12 +68,20 @@ class SwiftMachine(HPCCMachine):
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port."""
-        return SwiftPort()
+        return SwiftPort(new_record(SwiftPortState))
 
     def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points before the first frames."""
         return new_stations(self._rp, context)
 
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return a remark if no frame had a tag."""
+        if not isinstance(point, SwiftPort) or point.state.tagged_frames:
+            return ()
+        return ("Swift ports only count the hops of tagged frames: senders add the tags (--rp swift)",)
+
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of ``machine``: a congestion point, stations or destinations."""
+        if isinstance(machine, SwiftPort):
+            return total(machine.state, "tagged_frames")
         return station_counters(machine) if isinstance(machine, SwiftStations) else super().counters(machine)

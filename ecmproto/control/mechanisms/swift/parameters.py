@@ -12,7 +12,7 @@ from ecmproto.errors import ParameterError
 _PAPER = "Kumar et al., SIGCOMM 2020"
 _VALUE = "value: htsim"
 _MAX_NS = 10**9
-_MAX_CWND = 1_000_000
+_MAX_CWND = 100_000
 _CLOCK_NS = 16_000_000
 """Maximum timeout, so that the 24-bit time in a tag is unambiguous."""
 
