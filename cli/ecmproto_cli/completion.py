@@ -354,17 +354,13 @@ def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -
     return _items(((f"{name}=", f"{text} by default") for name, text in found.items()), begun)
 
 
-def keyed_completer(keys: Mapping[str, Collection[str]]) -> Completer:
-    """Return a completer for ``KEY=VALUE,…``; ``keys`` maps each key to its allowed values."""
-
-    def complete(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-        done, comma, last = begun.rpartition(",")
-        key, equals, value = last.partition("=")
-        if equals:
-            return _items(((each, "") for each in keys.get(key, ())), value, head=f"{done}{comma}{key}=")
-        return _items(((f"{each}=", "") for each in keys), last, head=done + comma)
-
-    return complete
+def complete_keyed(keys: Mapping[str, Collection[str]], begun: str) -> Items:
+    """Complete ``KEY=VALUE,…``; ``keys`` maps each key to its allowed values."""
+    done, comma, last = begun.rpartition(",")
+    key, equals, value = last.partition("=")
+    if equals:
+        return _items(((each, "") for each in keys.get(key, ())), value, head=f"{done}{comma}{key}=")
+    return _items(((f"{each}=", "") for each in keys), last, head=done + comma)
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, begun: str) -> Items:

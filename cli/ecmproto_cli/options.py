@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ecmproto_cli.completion import keyed_completer
 from ecmproto_cli.terminal import color_callback, echo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -326,8 +325,13 @@ def keyed_option(
             values[key] = value
         return values
 
+    def complete(ctx: click.Context, param: click.Parameter, begun: str) -> Any:
+        from ecmproto_cli.completion import complete_keyed
+
+        return complete_keyed(keys, begun)
+
     return click.option(
-        *names, metavar=metavar, multiple=True, callback=read, shell_complete=keyed_completer(keys), help=help
+        *names, metavar=metavar, multiple=True, callback=read, shell_complete=complete, help=help
     )
 
 

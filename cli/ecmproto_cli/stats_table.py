@@ -5,6 +5,7 @@ Sections without data are omitted. Lines have at most 100 columns.
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -592,13 +593,19 @@ def _histogram(points: Sequence[CongestionPoint]) -> str:
 
 def _flow_id(each: Any, whole: object) -> str | None:
     """Return a flow identifier as text: hash values in hexadecimal, other identifiers in decimal."""
+    if each.flow_id is None:
+        return None
+    return f"{each.flow_id:#06x}" if _has_hash(getattr(each, "kind", "e2cm")) else str(each.flow_id)
+
+
+@functools.cache
+def _has_hash(kind: str) -> bool:
+    """Return whether the flow identifiers of a feedback format are hash values."""
     from ecmproto.wire.formats.registry import BY_PREFIX, all_fields
 
-    feedback = BY_PREFIX[getattr(each, "kind", "e2cm")].as_feedback
-    if each.flow_id is None or feedback is None:
-        return None
-    hashed = any(field.name == feedback.flow_id and field.meta.base == "hex" for _, field in all_fields())
-    return f"{each.flow_id:#06x}" if hashed else str(each.flow_id)
+    feedback = BY_PREFIX[kind].as_feedback
+    name = feedback.flow_id if feedback else ""
+    return any(field.name == name and field.meta.base == "hex" for _, field in all_fields())
 
 
 _PROBED: Columns = {

@@ -68,6 +68,7 @@ _FOLLOWS: Mapping[Follows, int] = {
 }  # fmt: skip
 
 
+@functools.cache
 def follow_rule(cls: type[Layer]) -> int:
     """Return the rule for the format after ``cls``, or UNKNOWN if only methods of the format can find the
     next format.

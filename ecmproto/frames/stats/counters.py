@@ -324,12 +324,14 @@ class FeedbackFormat:
         return tuple(name for name in named if name)
 
 
+_BITS = {field.name: field.bits or 0 for _, field in all_fields()}
+
+
 def _feedback_format(cls: type[Layer], declared: Feedback) -> FeedbackFormat:
     """Return the field names of a feedback format. Raises ParameterError if a field is too wide to count."""
     fb = f"{cls.prefix}.{declared.quantized}" if declared.quantized else ""
-    bits = {field.name: field.bits or 0 for _, field in all_fields()}
     for name, most in ((declared.flow_id, FLOW_ID_BITS), (fb, FB_BITS)):
-        if name and not 0 < bits.get(name, 0) <= most:
+        if name and not 0 < _BITS.get(name, 0) <= most:
             raise ParameterError(name=cls.prefix, needed=f"a field of at most {most} bits", got=name)
     return FeedbackFormat(
         kind=cls.prefix,

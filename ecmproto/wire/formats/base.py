@@ -441,9 +441,9 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
         for name, make in _LATER.items():
             setattr(made, name, Later(made, name, make))
         if made.limits:
-            made.within = _within(made)
+            made.within = Later(made, "within", _within)
             if made.check is Layer.check:
-                made.check = made.within
+                made.check = Later(made, "check", operator.attrgetter("within"))
         _fill_in(made)
         return made  # type: ignore[no-any-return]
 

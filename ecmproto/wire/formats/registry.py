@@ -371,7 +371,7 @@ class Entry:
         return dataclasses.asdict(self)
 
 
-_FRAME = (
+FRAME_FIELDS = (
     ("frame.number", "uint", "", "number of the frame in the capture, from 1"),
     ("frame.time_epoch", "time", "s", "time of capture in seconds since 1970, nine decimal places"),
     ("frame.time_relative", "duration", "s", "time since the first frame of the capture"),
@@ -392,6 +392,7 @@ _FRAME = (
     ("eth.trailer", "octets", "", "other octets after the last layer"),
     ("eth.fcs", "octets", "", "frame check sequence, where the capture has it"),
 )
+"""Fields of every frame: name, type, unit and meaning."""
 
 
 ALIASES = {
@@ -421,14 +422,14 @@ def catalogue() -> tuple[Entry, ...]:
     """Return one entry per field name: first the fields of the frame, then the fields of each format."""
     entries: dict[str, Entry] = {
         name: Entry(name=name, type=kind, unit=unit, doc=doc, source="capture", formats=("frame",))
-        for name, kind, unit, doc in _FRAME
+        for name, kind, unit, doc in FRAME_FIELDS
     }
     for cls in FORMATS:
         for field in cls.layout:
             for entry in _entries(field, cls.prefix):
-                known = entries.get(entry.name)
-                formats = (*known.formats, cls.prefix) if known else entry.formats
-                entries[entry.name] = dataclasses.replace(known or entry, formats=formats)
+                known = entries.setdefault(entry.name, entry)
+                if known is not entry:
+                    entries[entry.name] = dataclasses.replace(known, formats=(*known.formats, cls.prefix))
     return tuple(entries.values())
 
 
