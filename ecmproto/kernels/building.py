@@ -291,18 +291,23 @@ class _Entry:
                 return scalar if native_type == _WORD else builder.trunc(scalar, native_type)
         return builder.inttoptr(next(scalars), native_type)
 
-    def _returned(self, kind: Any, value: Any, pointer: Any, at: int = 0) -> str:
+    def _returned(self, kind: Any, value: Any, pointer: Any) -> str:
         """Store the result of a kernel in words, and return the result's description (`library.RETURNS`)."""
-        builder = self._builder
         match kind:
             case types.NoneType():
                 return ""
             case types.UniTuple() | types.Tuple():
                 parts = [
-                    self._returned(each, builder.extract_value(value, number), pointer, number)
+                    self._stored(each, self._builder.extract_value(value, number), pointer, number)
                     for number, each in enumerate(_elements(kind))
                 ]
                 return f"({''.join(parts)})"
+        return self._stored(kind, value, pointer, 0)
+
+    def _stored(self, kind: Any, value: Any, pointer: Any, at: int) -> str:
+        """Store a number in the word ``at``, and return the number's type code."""
+        builder = self._builder
+        match kind:
             case types.Boolean():
                 word, shape = builder.zext(value, _WORD), "?"
             case types.Integer():

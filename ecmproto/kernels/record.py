@@ -17,6 +17,7 @@ import mmap
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -155,7 +156,8 @@ def zeros(count: int, dtype: Any = np.int64) -> NDArray[Any]:
     """Return an array of ``count`` zeros of ``dtype``, in consecutive memory within `adjacent`."""
     octets = count * np.dtype(dtype).itemsize
     if octets < _MAPPED_OCTETS:
-        return np.zeros(count, dtype) if not _areas else _areas[-1].take(octets).view(dtype)
+        area = _area.get()
+        return np.zeros(count, dtype) if area is None else area.take(octets).view(dtype)
     return np.frombuffer(_pages(octets), dtype)
 
 
@@ -187,7 +189,8 @@ class _Area:
         return taken
 
 
-_areas: list[_Area] = []
+_area: ContextVar[_Area | None] = ContextVar("area", default=None)
+"""Area of `adjacent`. Each thread has its own."""
 
 
 @contextmanager
@@ -197,11 +200,11 @@ def adjacent() -> Iterator[None]:
     A simulation accesses many ports. Thousands of separate small allocations would be in different memory
     pages, for which the processor does not have enough page table entries in its cache.
     """
-    _areas.append(_Area())
+    token = _area.set(_Area())
     try:
         yield
     finally:
-        _areas.pop()
+        _area.reset(token)
 
 
 def columns(records: Sequence[Any]) -> NDArray[Any]:

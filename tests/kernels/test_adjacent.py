@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from ecmproto.kernels.prefetching import prefetch
@@ -22,6 +24,12 @@ def test_adjacent_arrays_are_zeroed_and_side_by_side() -> None:
     assert columns(pairs)["second"].tolist() == [0, 0, 0]
     assert [pair.first for pair in pairs] == [7, 7, 7]
     assert not np.shares_memory(zeros(5), row)
+
+
+def test_other_threads_have_their_own_memory() -> None:
+    with adjacent(), ThreadPoolExecutor(1) as others:
+        rows = zeros(5), others.submit(zeros, 5).result()
+        assert [row.base is None for row in rows] == [False, True]
 
 
 def test_prefetching_changes_nothing() -> None:

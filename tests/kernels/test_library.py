@@ -91,6 +91,11 @@ def drive(counter: Counter, octets: int) -> int:
 
 
 @compiled
+def nested(number: int) -> tuple[int, tuple[int, int]]:
+    return number, (number, number)
+
+
+@compiled
 def check(number: int) -> int:
     if number > 7:
         raise IndexError("too large")
@@ -133,9 +138,9 @@ from pathlib import Path
 import planted
 from ecmproto.kernels import building, compiler
 compiler.emitters[:] = [building.Emitter(Path(sys.argv[1]))]
-planted.results()
+planted.results(), planted.nested(3)
 compiler.emitters[-1].link(Path(sys.argv[1], "made.so"))
-print(compiler.emitters[-1].left_out)
+print(*compiler.emitters[-1].left_out.values())
 """
 
 RUN = """
@@ -157,7 +162,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("library")
     (folder / "planted.py").write_text(KERNELS)
     done = run(folder, BUILD, folder, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
-    assert (done.stdout, done.returncode) == ("{}\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("it takes or returns UniTuple(int64 x 2)\n", 0), done.stderr
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,7 @@ from ecmproto.control.mechanisms.api.machine import (
 )
 from ecmproto.control.mechanisms.api.protocol import SILENT, fields_of, messages_of
 from ecmproto.control.mechanisms.bcn.congestion_point import BCNPayload
+from ecmproto.control.mechanisms.hpcc.machine import HPCCMachine
 from ecmproto.control.mechanisms.qcn.congestion_point import CNMPayload
 from ecmproto.errors import ParameterError
 from ecmproto.kernels.record import new_record
@@ -135,6 +137,12 @@ def test_a_mapping_names_fields_that_there_are() -> None:
     ):
         with pytest.raises(ParameterError, match="dbp: expected fields of the format, and of the message"):
             _ = wrong.mapped_fields
+
+
+def test_a_stack_has_at_most_eight_records() -> None:
+    tag = dataclasses.replace(HPCCMachine.tag, stack=HPCCMachine.tag.stack * 2)
+    with pytest.raises(ParameterError, match=r"Deep.tag: expected at most 8 records in a stack, got 10"):
+        type("Deep", (Toy,), {"tag": tag})
 
 
 def test_refusal_record_is_inherited_from_base() -> None:

@@ -28,6 +28,7 @@ from ecmproto.control.mechanisms.api.frames import (
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import Parameters
 from ecmproto.control.mechanisms.api.protocol import (
+    PAYLOAD_WORDS,
     SILENT,
     Arrival,
     CongestionPoint,
@@ -225,6 +226,10 @@ class Machine:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        records = len(cls.tag.stack) if isinstance(cls.tag, TagFormat) else 0
+        if records > PAYLOAD_WORDS:  # a traced message has one word for each record
+            needed = f"at most {PAYLOAD_WORDS} records in a stack"
+            raise ParameterError(name=f"{cls.__name__}.tag", needed=needed, got=str(records))
         if "messages" not in cls.__dict__:
             return
         formats = cls.messages.items()
