@@ -15,9 +15,9 @@ from typing import Any
 
 from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler_machinery import register_pass
-
-from ecmproto.kernels.passes import CompilerWithPass, PassBeforeLowering
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.typed_passes import NativeLowering
 
 
 class _Waiting(JITCodeLibrary):
@@ -41,10 +41,13 @@ def _nothing_to_call(library: JITCodeLibrary, described: Any, environment: Any) 
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
-class _IntoWaiting(PassBeforeLowering):
+class _IntoWaiting(AnalysisPass):
     """Pass that makes the subsequent passes lower the function into a `_Waiting` library."""
 
     _name = "into_waiting"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)  # type: ignore[no-untyped-call]
 
     def run_pass(self, state: Any) -> bool:
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
@@ -54,10 +57,17 @@ class _IntoWaiting(PassBeforeLowering):
         return False
 
 
-class _PartCompiler(CompilerWithPass):
+class _PartCompiler(CompilerBase):
     """numba's compiler, which stops before machine code."""
 
-    added = _IntoWaiting
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's passes, with `_IntoWaiting` before the lowering."""
+        make: Any = DefaultPassBuilder.define_nopython_pipeline
+        pipeline = make(self.state)
+        passes = [each for each, _ in pipeline.passes]
+        pipeline.add_pass_after(_IntoWaiting, passes[passes.index(NativeLowering) - 1])
+        pipeline.finalize()
+        return [pipeline]
 
 
 AS_PART: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": _PartCompiler}

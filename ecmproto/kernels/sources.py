@@ -27,7 +27,6 @@ COMPILERS = (
     "kernels/kernel.py",
     "kernels/compiler.py",
     "kernels/parts.py",
-    "kernels/passes.py",
     "kernels/struct_types.py",
     "kernels/structs.py",
     "frames/columns/instructions.py",
