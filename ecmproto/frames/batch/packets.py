@@ -45,6 +45,7 @@ from ecmproto.frames.batch.parse_tables import (
 from ecmproto.frames.batch.steps import (
     NO_ERROR,
     NO_LENGTH,
+    after_port,
     announced,
     doubted,
     is_later_fragment,
@@ -176,11 +177,13 @@ def ip_packet_at(buffer: Octets, network: int, stop: int, reach: int, tables: Pa
 
 
 @inlined
-def _plain_packet(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> Packet:
+def _plain_packet(
+    buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables
+) -> Packet:
     """Return a simple IPv4 packet, or a packet without a network header for any other packet.
 
-    A simple packet has no options, no extension headers, no fragmentation and no RoCE. Most frames contain
-    such a packet, and the general walk would take four times as long.
+    A simple packet has no options, no extension headers and no fragmentation. Most frames contain such a
+    packet, and the general walk would take four times as long.
     """
     network = start + HEADER_OCTETS if layer == _ETHERNET else start
     payload = network + _IPV4_OCTETS
@@ -196,13 +199,20 @@ def _plain_packet(buffer: Octets, layer: int, start: int, stop: int, tables: Par
         return none
     if part == EXTENSION_HEADER:
         return none
+    stop, bth = min(stop, end), NOWHERE
     if part != PORTS:
-        return Packet(IP4, network, protocol, payload, NOWHERE, NOWHERE, min(stop, end))
+        return Packet(IP4, network, protocol, payload, NOWHERE, NOWHERE, stop)
     if tables.follows[following] == PORT:
-        above = signed(tables.ports[two_octets(buffer, payload + tables.next_at[following])])
-        if above < 0 or tables.parts[above] == BASE_TRANSPORT:
+        port = two_octets(buffer, payload + tables.next_at[following])
+        after = payload + tables.fixed[following]
+        above = after_port(buffer, port, after, stop, tables).layer
+        if above < 0:
             return none
-    return Packet(IP4, network, protocol, payload, payload, NOWHERE, min(stop, end))
+        if tables.parts[above] == BASE_TRANSPORT:
+            if doubted(buffer, above, after, stop, min(reach, end), tables):
+                return none
+            bth = after
+    return Packet(IP4, network, protocol, payload, payload, bth, stop)
 
 
 @compiled
@@ -213,7 +223,7 @@ def _packet_from(
     #     tags, LLC … ──> network header ──> extension headers ──> payload: ports ──> base transport header
     #
     # A truncated or rejected header ends the walk, and so does any other format.
-    plain = _plain_packet(buffer, layer, start, stop, tables)
+    plain = _plain_packet(buffer, layer, start, stop, reach, tables)
     if plain.kind != NO_NETWORK:
         return plain
     pos, end = start, stop

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import ParameterError
 from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import once
 from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.base import Follows, Layer
 from ecmproto.wire.formats.ethernet import Data
@@ -68,7 +69,7 @@ _FOLLOWS: Mapping[Follows, int] = {
 }  # fmt: skip
 
 
-@functools.cache
+@once
 def follow_rule(cls: type[Layer]) -> int:
     """Return the rule for the format after ``cls``, or UNKNOWN if only methods of the format can find the
     next format.

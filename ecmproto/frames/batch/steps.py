@@ -285,7 +285,7 @@ def next_format(buffer: Octets, layer: int, start: int, end: int, stop: int, tab
     if kind == NOTHING:
         return Next(NO_LAYER, stop, True, NO_LENGTH)
     if kind == PORT:
-        return _after_port(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
+        return after_port(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
     if kind == DATA:
         return Next(DATA_NUMBER, stop, True, NO_LENGTH)
     if kind == IPV4:
@@ -359,12 +359,12 @@ def _after_grh(buffer: Octets, start: int, end: int, stop: int, tables: ParseTab
         bound, at = end + length, start + GRH_PLEN.at
     if value_in(buffer, start, GRH_NXT) != IBA_TRANSPORT:
         return Next(DATA_NUMBER, bound, True, at)
-    payload = _after_port(buffer, ROCE_PORT, end, min(stop, bound), tables)
+    payload = after_port(buffer, ROCE_PORT, end, min(stop, bound), tables)
     return Next(payload.layer, bound, payload.settled, at)
 
 
 @inlined
-def _after_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTables) -> Next:
+def after_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTables) -> Next:
     """Return the format at ``pos`` that a UDP destination port announces."""
     layer = signed(tables.ports[port])
     if layer > CHOSEN:
