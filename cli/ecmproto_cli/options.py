@@ -157,7 +157,7 @@ def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]
 
 outer_option = click.option(
     "--outer", is_flag=True,
-    help="Do not unwrap mirrored and tunnelled frames (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
+    help="Show the outer frames of mirrors and tunnels (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
 )  # fmt: skip
 """The option ``--outer``, which turns off unwrapping of mirrored and tunnelled frames."""
 
@@ -373,7 +373,7 @@ def timing_options(**defaults: str | None) -> Callable[[F], F]:
         precise = click.option(
             "--precise",
             is_flag=True,
-            help="Run with real-time priority. Fewer frames are then late. Needs root.",
+            help="Run with real-time priority, which needs root. Fewer frames are then late.",
         )
         decorated: Any = precise(fine(command))
         return cast("F", decorated)

@@ -43,21 +43,23 @@ if TYPE_CHECKING:
     from ecmproto.wire.formats.ethertypes import EtherTypes
 
 line_options = with_options(
-    click.option("--dst", metavar="MAC", help="Destination address."),
-    click.option("--src", metavar="MAC", help="Source address."),
+    click.option("--dst", metavar="MAC", help="Destination MAC address."),
+    click.option("--src", metavar="MAC", help="Source MAC address."),
     click.option(
-        "--vlan", metavar="ID[,ID...]", help="VLAN tags, outermost first; all but the last are S-TAGs."
+        "--vlan", metavar="ID[,ID...]", help="IDs of VLAN tags, outermost first. The last tag is a C-TAG, "
+            "and all other tags are S-TAGs."
     ),
     click.option("--prio", metavar="N", help="Priority of the outermost VLAN tag."),
     click.option("--flow", metavar="ID", help="Flow ID in a CN-TAG."),
-    click.option("--ip", metavar="SRC,DST", help="IPv4 or IPv6 addresses."),
+    click.option("--ip", metavar="SRC,DST", help="Source and destination IPv4 or IPv6 address."),
     click.option(
         "--sweep", "sweeps", metavar="NAME=VALUES", multiple=True,
-        help="Build a frame for each value of a field: a..b, a..b:step, a,b,c or random:N. Of several "
-        "sweeps, the last varies fastest.",
+        help="Build a frame for each value of a field. VALUES is a..b, a..b:step, a,b,c or random:N. If "
+            "there are several sweeps, the last sweep varies fastest.",
     ),
     click.option(
-        "--raw", is_flag=True, help="Build exactly the given layers and values, and compute or pad nothing."
+        "--raw", is_flag=True, help="Build exactly the given layers and values, without computed fields or "
+            "padding."
     ),
 )  # fmt: skip
 """Options for a frame given as LAYER FIELD=VALUE ..., such as --dst, --vlan and --sweep."""
@@ -333,7 +335,11 @@ storm_options = with_options(
         metavar="SHARE",
         help="Fraction of the pause time after which a storm renews the pause.  [default: 0.5]",
     ),
-    click.option("--no-release", is_flag=True, help="Omit the frame that ends a storm's last pause."),
+    click.option(
+        "--no-release",
+        is_flag=True,
+        help="Omit the final frame of a storm, which releases the paused queues.",
+    ),
 )
 """The options --duration, --renew and --no-release, which require --storm."""
 

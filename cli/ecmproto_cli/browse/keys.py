@@ -17,65 +17,75 @@ class Key(NamedTuple):
 
 
 MOVING = (
-    Key("j,down", "move(1)", "next line"),
-    Key("k,up", "move(-1)", "previous line"),
-    Key("ctrl+d,pagedown,space", "page(1)", "page down"),
-    Key("ctrl+u,pageup,b", "page(-1)", "page up"),
-    Key("g,home", "first", "first line"),
-    Key("G,end", "last", "last line"),
-    Key("h,left", "aside(-1)", "list: scroll left; tree: fold; octets: previous octet"),
-    Key("l,right", "aside(1)", "list: scroll right; tree: unfold; octets: next octet"),
-    Key("enter", "choose", "list: go to the tree; tree: fold or unfold; octets: go to the field"),
+    Key("j,down", "move(1)", "go to the next line"),
+    Key("k,up", "move(-1)", "go to the previous line"),
+    Key("ctrl+d,pagedown,space", "page(1)", "scroll down by a page"),
+    Key("ctrl+u,pageup,b", "page(-1)", "scroll up by a page"),
+    Key("g,home", "first", "go to the first line"),
+    Key("G,end", "last", "go to the last line"),
+    Key("h,left", "aside(-1)", "scroll the list left, fold a layer, or go to the previous octet"),
+    Key("l,right", "aside(1)", "scroll the list right, unfold a layer, or go to the next octet"),
+    Key(
+        "enter",
+        "choose",
+        "go from the list to the tree, fold or unfold a layer, or go from an octet to its field",
+    ),
 )
 """The keys that move the cursor in the list, the tree and the octets."""
 
 WINDOW = (
-    Key("tab", "pane(1)", "next pane"),
-    Key("shift+tab", "pane(-1)", "previous pane"),
-    Key("z", "zoom", "show only this pane, or all three"),
-    Key("question_mark,f1", "help", "this page"),
-    Key("escape", "clear", "stop a search; clear the message"),
+    Key("tab", "pane(1)", "go to the next pane"),
+    Key("shift+tab", "pane(-1)", "go to the previous pane"),
+    Key("z", "zoom", "switch between one pane and all panes"),
+    Key("question_mark,f1", "help", "show this page"),
+    Key("escape", "clear", "stop a search, or clear the message"),
     Key("q,ctrl+c", "quit", "quit"),
 )
 FINDING = (
     Key("ampersand,Y", "filter", "show only frames that a display filter selects (empty: all)"),
-    Key("equals_sign", "filter_field", "put this field's value into the filter"),
+    Key("equals_sign", "filter_field", "put the value of the selected field into the filter"),
     Key("slash", "search", "find the next frame that a display filter selects"),
-    Key("n", "again(1)", "find the next"),
-    Key("N", "again(-1)", "find the previous one"),
+    Key("n", "again(1)", "find the next matching frame"),
+    Key("N", "again(-1)", "find the previous matching frame"),
     Key("colon", "goto", "go to a frame by its number"),
     Key(
         "o",
         "other(1)",
-        "from a message to the previous frame of its flow; from a frame to the next message about its flow",
+        "go from a message to the previous frame of its flow, or from a frame to the next message about its "
+        "flow",
     ),
-    Key("O", "other(-1)", "the same in the opposite direction"),
+    Key("O", "other(-1)", "search like o, in the opposite direction"),
     Key("F", "flow", "show only this flow and the messages about it"),
-    Key("m", "mark", "mark this frame, or unmark it"),
-    Key("apostrophe", "marked(1)", "next marked frame"),
-    Key("quotation_mark", "marked(-1)", "previous marked frame"),
+    Key("m", "mark", "mark or unmark this frame"),
+    Key("apostrophe", "marked(1)", "go to the next marked frame"),
+    Key("quotation_mark", "marked(-1)", "go to the previous marked frame"),
 )
 SHOWING = (
-    Key("t", "time", "time: since the first, the previous, the previous shown frame, UTC, epoch"),
-    Key("r", "reference", "count relative times from this frame, or again from the first"),
+    Key(
+        "t",
+        "time",
+        "change the time column: since the first frame, since the previous frame, since the "
+        "previous listed frame, UTC, or epoch",
+    ),
+    Key("r", "reference", "show times relative to this frame, or to the first frame again"),
     Key("f", "follow", "follow new frames as they arrive"),
-    Key("s", "stats", "statistics of the frames shown"),
-    Key("p", "plot", "queues, feedback and rates over time"),
-    Key("w", "write('shown')", "write the frames that are shown to a file"),
+    Key("s", "stats", "show statistics of the listed frames"),
+    Key("p", "plot", "plot queues, feedback and rates over time"),
+    Key("w", "write('shown')", "write the listed frames to a file"),
     Key("W", "write('marked')", "write the marked frames to a file"),
-    Key("y", "copy", "copy the line; for a field, a filter for its value; for octets, their hex digits"),
+    Key("y", "copy", "copy the line, a filter for the selected field, or the octets in hexadecimal"),
 )
 PROMPT = (
     Key("tab", "accept", "accept the completion"),
-    Key("down,ctrl+n", "pick(1)", "next completion, or later line"),
-    Key("up,ctrl+p", "pick(-1)", "previous completion, or earlier line"),
-    Key("enter", "submit", "do it"),
-    Key("escape,ctrl+c", "leave", "do nothing"),
+    Key("down,ctrl+n", "pick(1)", "go to the next completion or to a later line"),
+    Key("up,ctrl+p", "pick(-1)", "go to the previous completion or to an earlier line"),
+    Key("enter", "submit", "run the command"),
+    Key("escape,ctrl+c", "leave", "cancel"),
 )
 PAGE = (
-    Key("q,escape,question_mark,s,p,ctrl+c", "leave", "back to the frames"),
-    Key("h,left,N", "turn(-1)", "previous curve"),
-    Key("l,right,n,tab", "turn(1)", "next curve"),
+    Key("q,escape,question_mark,s,p,ctrl+c", "leave", "return to the frames"),
+    Key("h,left,N", "turn(-1)", "show the previous plot"),
+    Key("l,right,n,tab", "turn(1)", "show the next plot"),
 )
 _GROUPS = (
     ("Moving", MOVING), ("Finding", FINDING), ("Showing", SHOWING), ("Window", WINDOW),
@@ -89,8 +99,8 @@ _SHOWN = {
     "tab": "Tab", "shift+tab": "Shift-Tab", "space": "Space", "f1": "F1",
 }  # fmt: skip
 MOUSE = (
-    ("click", "choose a frame, a field, an octet's field; the mark before a layer folds it"),
-    ("wheel", "move through a pane"),
+    ("click", "select a frame, a field or the field of an octet, or fold the layer at its mark"),
+    ("wheel", "scroll a pane"),
 )
 _KEYS_WIDTH = 17
 

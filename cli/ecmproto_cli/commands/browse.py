@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @read_option(required=False)
-@interface_option("Capture on this interface instead, and show frames as they arrive.")
-@filter_option("Start with this display filter. With -i the kernel discards all other frames.")
+@interface_option("Capture on this interface, and show frames as they arrive.")
+@filter_option(
+    "Show only frames that this display filter selects. With -i, the kernel discards all other frames."
+)
 @outer_option
-@write_option("With -i: write all captured frames to this file at the end.")
+@write_option("Write all frames that -i captured to this file at the end.")
 @force_option
 @with_ethertypes
 def command(
@@ -47,7 +49,9 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
-    """Browse a capture in the terminal as list, tree and octets. Press ? for the keys.
+    """Browse a capture in the terminal: a list of frames, a tree of layers, and octets.
+
+    Press ? for a list of keys.
 
     \b
     ecmproto browse in.pcapng

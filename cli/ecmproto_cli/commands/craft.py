@@ -59,22 +59,23 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @click.option("--spec", metavar="FILE", help="Read a .toml or .json specification; - is stdin (JSON).")
 @click.option(
     "--from-json", metavar="[FILE]", is_flag=False, flag_value="-",
-    help="Rebuild frames, octet for octet, from the output of dissect -T json or ndjson, or of craft -T "
-    "json.",
+    help="Rebuild the frames of a JSON file exactly. The file is output of dissect -T json or ndjson, or of "
+        "craft -T json.  [default: stdin]",
 )  # fmt: skip
 @click.option(
     "--from-columns", "columns", metavar="FILE",
-    help="Build a frame from each row of a .parquet, .arrow or .csv file (- is CSV from stdin). Columns set "
-    "fields of LAYER ...; without a LAYER, the file must have the columns of dissect --all-fields.",
+    help="Build a frame from each row of a .parquet, .arrow or .csv file; - is CSV from stdin. With a "
+        "LAYER, columns set fields of the layers. Without a LAYER, the file must contain all columns that "
+        "dissect --all-fields writes.",
 )  # fmt: skip
 @click.option(
     "--fix", is_flag=True,
-    help="With --from-json, or --from-columns without a LAYER: compute types, lengths, checksums and "
-    "padding.",
+    help="Compute types, lengths, checksums and padding of frames from --from-json, or from --from-columns "
+        "without a LAYER.",
 )  # fmt: skip
 @click.option(
     "--memory", type=SIZE, default="2GB", show_default=True,
-    help="With --from-columns: maximum memory for the file's columns.",
+    help="Maximum memory for the columns of --from-columns.",
 )  # fmt: skip
 @line_options
 @click.option(
@@ -82,33 +83,36 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
     "--count",
     metavar="N",
     type=click.IntRange(min=0, max=1 << 53),
-    help="Number of frames. A shorter sweep is repeated.",
+    help="Number of frames. A sweep with fewer frames is repeated.",
 )
 @click.option(
     "--storm", metavar="SPEED",
-    help="Repeat a PAUSE or PFC frame to keep its queues paused on a link of this speed, such as 10G.",
+    help="Repeat a PAUSE or PFC frame often enough to keep queues paused on a link with this speed, such as "
+        "10G.",
 )  # fmt: skip
 @storm_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames per second (1000pps, 1.5Mpps), bits per second on the line (1G, including FCS, preamble "
-    "and gap), or time between frames (1us).",
+    help="Rate of the frames: frames per second (1000pps, 1.5Mpps), bits per second on the line including "
+        "FCS, preamble and gap (1G), or the time between frames (1us).",
 )  # fmt: skip
 @click.option(
-    "--time", metavar="TIME", help="Time stamp of the first frame, in seconds since 1970 (default 0)."
+    "--time", metavar="TIME", help="Time stamp of the first frame, in seconds since 1970.  [default: 0]"
 )
 @click.option(
     "-T", "form", type=click.Choice(FORMS),
-    help="Format of the output (default: by the output's suffix, else hex). toml writes a specification.",
+    help="Format of the output; toml writes a specification.  [default: by the suffix of the output file, "
+        "else hex]",
 )  # fmt: skip
-@write_option("Output file; - is stdout (the default).")
+@write_option("Write the output to this file; - is stdout.  [default: -]")
 @click.option(
     "--expectations", "expect", metavar="FILE",
-    help="With a sequence: write the behaviour expected of a switch, one JSON document per line.",
+    help="Write the behaviour that a sequence expects from a switch to this file, as one JSON document per "
+        "line.",
 )  # fmt: skip
 @force_option
 @click.option("--list", "listing", is_flag=True, help="List the sequences with their parameters.")
-@click.option("--seed", type=int, help="Seed of random:N (default: a new seed, which is printed).")
+@click.option("--seed", type=int, help="Seed of random:N.  [default: a new seed, which is printed]")
 @with_ethertypes
 def command(
     arguments: tuple[str, ...],
@@ -131,11 +135,12 @@ def command(
 ) -> None:
     """Build frames from LAYER FIELD=VALUE ..., --spec, --from-json or --from-columns.
 
-    Instead of a LAYER, name a sequence (--list) and its parameters to build a series of related frames.
+    To build a series of related frames, name a sequence and its parameters instead of a LAYER. --list
+    lists the sequences.
 
-    A field may belong to an implied layer: in "cnm qntz_fb=40 flow_id=7", flow_id adds a CN-TAG.
-    Fields that you omit are computed or get a sensible value. Fields that you set stay unchanged, even if
-    they are wrong.
+    A FIELD can also belong to an implied layer. In "cnm qntz_fb=40 flow_id=7", for example, flow_id adds
+    a CN-TAG. Omitted fields are computed or have default values. The command never changes a field that
+    you set, even if the value is wrong.
 
     \b
     ecmproto craft cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3

@@ -30,47 +30,50 @@ if TYPE_CHECKING:
 
 @click.command()
 @read_option()
-@filter_option("Edit only frames that this display filter selects; the others are written unchanged.")
+@filter_option("Edit only frames that this display filter selects, and write all other frames unchanged.")
 @click.option(
     "--set", "set_fields", metavar="NAME=VALUE", multiple=True,
-    help="Set this field in frames that contain it (`ecmproto fields` lists all fields). If a frame "
-    "contains several, the first is set; FIELD[1] is the second, FIELD[*] all of them.",
+    help="Set the field NAME in every frame that contains the field. NAME is the first such field in a "
+        "frame, NAME[1] is the second, and NAME[*] is all of them. `ecmproto fields` lists all fields.",
 )  # fmt: skip
-@click.option("--delete", is_flag=True, help="Leave out the frames that -Y selects.")
-@click.option("--keep", is_flag=True, help="Leave out the frames that -Y does not select.")
+@click.option("--delete", is_flag=True, help="Drop the frames that -Y selects.")
+@click.option("--keep", is_flag=True, help="Drop the frames that -Y does not select.")
 @click.option(
     "--strip", metavar="TAG", multiple=True,
-    help="Remove all tags of a format: vlan, ieee8021ad, cntag, cmtag, rrttag, rdtag, inttag, csig.",
+    help="Remove all tags of one format: vlan, ieee8021ad, cntag, cmtag, rrttag, rdtag, inttag or csig.",
 )  # fmt: skip
 @click.option(
     "--add-tag", "tags", metavar="'TAG FIELD=VALUE…'", multiple=True,
-    help="Insert a tag, as in 'vlan id=5 priority=3', outside all others; if repeated, the last is "
-    "outermost.",
+    help="Insert a new outermost tag, such as 'vlan id=5 priority=3'. If this option is repeated, the last "
+        "tag is outermost.",
 )  # fmt: skip
 @click.option(
     "--replace-tags", is_flag=True,
-    help="With --add-tag: insert tags after the leading VLAN tags of a frame, and replace tags of the same "
-    "format.",
+    help="Insert the tags of --add-tag after the first VLAN tags of a frame, and replace existing tags of "
+        "the same format.",
 )  # fmt: skip
 @click.option(
     "--decap", is_flag=True,
-    help="Unwrap mirrored and tunnelled frames; -Y and edits apply to the unwrapped frames.",
+    help="Decapsulate mirrored and tunnelled frames. Filters and edits apply to the inner frames.",
 )  # fmt: skip
 @click.option(
     "--encap", "wrappers", metavar="WRAPPER[,KEY=VALUE…]", multiple=True,
-    help="Wrap frames, as in erspan2,session=12,src=10.0.0.1: gre, nvgre, erspan1, erspan2, erspan3, vxlan, "
-    "gpe, geneve, tzsp. If repeated, the last is outermost.",
+    help="Encapsulate frames, as in erspan2,session=12,src=10.0.0.1. WRAPPER is gre, nvgre, erspan1, "
+        "erspan2, erspan3, vxlan, gpe, geneve or tzsp. If this option is repeated, the last wrapper is "
+        "outermost.",
 )  # fmt: skip
-@click.option("--frames", "numbers", metavar="RANGES", help="Keep only these frames, such as 100-200,300-.")
+@click.option(
+    "--frames", "numbers", metavar="RANGES", help="Keep only frames with these numbers, such as 100-200,300-."
+)
 @click.option(
     "--from", "start", metavar="TIME",
-    help="Keep frames from this time on: 1.5s (after the first frame), seconds since 1970, or "
-    "2026-01-31T12:00:00Z.",
+    help="Drop frames before this time. TIME is a time after the first frame (1.5s), seconds since 1970, or "
+        "2026-01-31T12:00:00Z.",
 )  # fmt: skip
-@click.option("--to", "stop", metavar="TIME", help="Keep frames before this time.")
-@click.option("--shift", metavar="TIME", help="Shift times by this much, as in 1.5s or -20ms.")
+@click.option("--to", "stop", metavar="TIME", help="Drop frames at or after this time.")
+@click.option("--shift", metavar="TIME", help="Add this time to all time stamps, such as 1.5s or -20ms.")
 @click.option(
-    "--scale-time", "scale", metavar="FACTOR", help="Multiply times since the first frame by a factor."
+    "--scale-time", "scale", metavar="FACTOR", help="Multiply the time since the first frame by a factor."
 )
 @click.option(
     "-s",
@@ -82,18 +85,18 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--fix", is_flag=True,
-    help="Correct excessive lengths, the checksums of IPv4, UDP, TCP and GRE, and RoCE's invariant CRC.",
+    help="Correct excessive lengths, RoCE's invariant CRC, and the checksums of IPv4, UDP, TCP and GRE.",
 )  # fmt: skip
 @click.option(
     "--keep-checksums", "raw", is_flag=True,
-    help="Leave checksums as they are.  [default: update those over edited fields]",
+    help="Do not update checksums.  [default: update checksums of edited fields]",
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["pcap", "pcapng"]),
-    help="Format of the output.  [default: by the output's suffix, else the input's]",
+    help="Format of the output.  [default: by the suffix of the output file, else the format of the input]",
 )  # fmt: skip
-@write_option("Write the capture here; - is stdout.")
-@click.option("--dry-run", is_flag=True, help="Report the counts, and write nothing.")
+@write_option("Write the capture to this file; - is stdout.")
+@click.option("--dry-run", is_flag=True, help="Print the report without writing a capture.")
 @force_option
 @with_ethertypes
 def command(
@@ -122,7 +125,8 @@ def command(
 ) -> int:
     """Edit, drop or truncate the frames of a capture, or of several merged captures.
 
-    Checksums over edited fields are updated as a router would do it, so correct checksums stay correct.
+    If an edit changes a field, the command updates the checksums over this field incrementally, like a
+    router. Correct checksums therefore stay correct.
 
     \b
     ecmproto edit -r in.pcapng -w out.pcapng --set vlan.id=7 --set eth.dst=02:00:00:00:00:01 -Y cnm

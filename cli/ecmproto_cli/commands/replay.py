@@ -74,14 +74,16 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--hops", type=int, default=1, show_default=True,
-    help="Number of congestion points on a flow's path, for E²CM's rp.hops_exponent.",
+    help="Number of congestion points on the path of a flow, which E²CM needs for rp.hops_exponent.",
 )  # fmt: skip
 @click.option(
     "--rp-queue", "queue_octets", type=SIZE, default="1MB", show_default=True,
     help="Capacity of each station queue.",
 )  # fmt: skip
 @click.option(
-    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Also send PAUSE or PFC from the port."
+    "--flow-control",
+    type=click.Choice(["pause", "pfc"]),
+    help="Send PAUSE or PFC frames from the port, in addition to the mechanism's messages.",
 )
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
@@ -91,7 +93,7 @@ if TYPE_CHECKING:
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
-    help="Octets per frame that are on the wire but not in captures: FCS, preamble, gap.",
+    help="Octets that the line adds to each frame: FCS, preamble and gap.",
 )  # fmt: skip
 @outer_option
 @trailer_option

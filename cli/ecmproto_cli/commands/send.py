@@ -69,48 +69,50 @@ _OWN_SPEED = "the interface's"
 @line_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames per second (1000pps, 1.5Mpps), bits per second on the line (1G), a multiple of the "
-    "captured rate (0.5x, 10x), or max.  [default: 1x]",
+    help="Rate of the frames: frames per second (1000pps, 1.5Mpps), bits per second on the line (1G), a "
+        "multiple of the captured rate (0.5x, 10x), or max.  [default: 1x]",
 )  # fmt: skip
 @click.option(
     "-c", "--count", metavar="N", type=click.IntRange(min=0, max=1 << 53),
-    help="Send N frames, repeating the input if it has fewer.",
+    help="Send N frames. An input with fewer frames is repeated.",
 )  # fmt: skip
-@click.option("--loop", is_flag=True, help="Repeat the frames, or continue the storm, until interrupted.")
+@click.option(
+    "--loop", is_flag=True, help="Repeat the frames, or continue the storm, until SIGINT or SIGTERM."
+)
 @click.option(
     "--storm", metavar="[SPEED]", is_flag=False, flag_value=_OWN_SPEED,
-    help=("Repeat a PAUSE or PFC frame to keep its priorities paused on a link of this speed, and report "
-    "gaps.  "
-        "[default: the interface's speed]"),
+    help=("Repeat a PAUSE or PFC frame often enough to keep queues paused on a link with this speed, and "
+        "report gaps between pauses.  [default: speed of the interface]"),
 )  # fmt: skip
 @storm_options
 @timing_options(pacing="rate", spin="120us", bypass="no")
 @click.option(
     "--plan", metavar="FILE",
-    help="Send the storms and other streams that this .toml file describes, from many interfaces at once.",
+    help="Send the storms and other streams that a .toml file describes, from many interfaces at once.",
 )  # fmt: skip
 @click.option(
     "--receive", "far", metavar="IF",
     help=(
-        "Interface on the far side of the device under test. A sequence is captured and answered there, and "
-        "the device is judged by what arrives. With --storm, gaps are measured there."
+        "Interface on the far side of the device under test. The command captures frames and sends replies "
+        "on this interface, and evaluates the device by the captured frames. With --storm, the command "
+        "measures gaps on this interface."
     ),
 )  # fmt: skip
 @click.option(
     "--received", "captured", metavar="FILE",
-    help="Send nothing: evaluate this capture from the far side of the device under test.",
+    help="Evaluate an existing capture from the far side of the device under test, without sending.",
 )  # fmt: skip
 @click.option(
     "--sent", "near_captured", metavar="FILE",
-    help="With --received: capture of both directions on the sending side.",
+    help="Capture from the near side of the device under test, in both directions, for use with --received.",
 )  # fmt: skip
 @click.option(
-    "--junit", metavar="FILE", help="With --receive or --received: write the verdicts as JUnit XML."
+    "--junit", metavar="FILE", help="Write the verdicts of --receive or --received to this file as JUnit XML."
 )
-@click.option("-q", "--quiet", is_flag=True, help="With --receive or --received: print failures only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the failures of --receive or --received.")
 @force_option
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
-@click.option("--seed", type=int, help="Seed of random:N (default: a new seed, which is printed).")
+@click.option("--seed", type=int, help="Seed of random:N.  [default: a new seed, which is printed]")
 @with_ethertypes
 def command(
     arguments: tuple[str, ...],
@@ -139,8 +141,8 @@ def command(
 ) -> int:
     """Send frames, and report their number, rate and lateness.
 
-    Rates in bits include FCS, preamble and gap.  Frames are sent unchanged;
-    the network card adds the FCS.
+    A rate in bits per second includes FCS, preamble and gap. The command does not change the frames. The
+    network card adds the FCS.
 
     \b
     ecmproto send -i eth0 -r frames.pcap

@@ -178,9 +178,11 @@ def only_given(values: Values, *names: str) -> dict[str, str]:
 
 
 _COMMON = {
-    "dst": Parameter(default="", doc="destination address (none given: a default)"),
-    "src": Parameter(default="", doc="source address (none given: a default)"),
-    "count": Parameter(default="", doc="number of frames, repeating the sweep (default: each once)"),
+    "dst": Parameter(default="", doc="destination MAC address (default: depends on the frame)"),
+    "src": Parameter(default="", doc="source MAC address (default: depends on the frame)"),
+    "count": Parameter(
+        default="", doc="number of frames; a shorter sweep is repeated (default: length of the sweep)"
+    ),
     "rate": Parameter(default="100000pps", doc="frames per second"),
 }
 
@@ -205,16 +207,16 @@ def _tags(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
 
 CNM_FLOOD = Sequence(
     name="cnm-flood",
-    doc="CNMs of several congestion points for many flows, with rising feedback",
+    doc="CNMs from several congestion points for many flows, with increasing feedback",
     parameters={
-        "flows": Parameter(default="0..1023", doc="flow ids; they change from frame to frame"),
+        "flows": Parameter(default="0..1023", doc="flow ids, one per frame"),
         "cpids": Parameter(
             default="02:00:00:00:00:c1/1..02:00:00:00:00:c1/4",
-            doc="congestion points, the next one after all flows",
+            doc="congestion points, which change after all flows",
         ),
-        "fb": Parameter(default="1..63", doc="quantized feedback, the next one after all congestion points"),
-        "vlan": Parameter(default="", doc="VLAN ids (none given: untagged)"),
-        "prio": Parameter(default="", doc="priority of the VLAN tag (none given: 6 where there is one)"),
+        "fb": Parameter(default="1..63", doc="quantized feedback, which changes after all CPIDs"),
+        "vlan": Parameter(default="", doc="VLAN ids (default: untagged)"),
+        "prio": Parameter(default="", doc="priority of the VLAN tag (default: 6)"),
         **_COMMON,
     },
     make=_cnms,
@@ -222,7 +224,7 @@ CNM_FLOOD = Sequence(
 
 CN_TAG_SWEEP = Sequence(
     name="cntag-sweep",
-    doc="data frames with every flow id in their CN-TAG",
+    doc="data frames with every flow id in the CN-TAG",
     parameters={
         "flows": Parameter(default="0..65535", doc="flow ids"),
         "vlan": Parameter(default="1", doc="VLAN ids"),
@@ -373,12 +375,12 @@ CND_BOUNDARY = Sequence(
         "cnpv": Parameter(default="3", doc="CNPVs of the port under test, such as 3,4"),
         "mode": Parameter(default="automatic", doc=f"defence mode of the port, one of {', '.join(MODES)}"),
         "alternate": Parameter(
-            default="", doc="alternate priority of the port (none given: next lower, else higher)"
+            default="", doc="alternate priority of the port (default: next lower, else higher)"
         ),
         "vlan": Parameter(default="1", doc="VLAN id of tagged data frames"),
-        "dst": Parameter(default="", doc="destination of data frames (none given: a default)"),
-        "src": Parameter(default="", doc="source of data frames (none given: a default)"),
-        "neighbour": Parameter(default="", doc="source of LLDP frames (none given: a default)"),
+        "dst": Parameter(default="", doc="destination MAC address of data frames"),
+        "src": Parameter(default="", doc="source MAC address of data frames"),
+        "neighbour": Parameter(default="", doc="source MAC address of LLDP frames"),
         "rate": Parameter(default="100pps", doc="data frames per second"),
         "settle": Parameter(default="2s", doc="time for the port to process an announcement"),
     },

@@ -331,11 +331,11 @@ def _pause_recipe(
 
 _PAUSE = {
     "quanta": Parameter(default="65535", doc="quanta of each frame"),
-    "speed": Parameter(default="10G", doc="rate of the link, the unit of quanta"),
+    "speed": Parameter(default="10G", doc="speed of the link, which determines the length of quanta"),
     "rate": Parameter(default="50pps", doc="data frames per second, per priority and direction"),
     "vlan": Parameter(default="1", doc="VLAN id of data frames"),
     "latency": Parameter(default="100ms", doc="maximum latency of a frame that is not paused"),
-    "margin": Parameter(default="20ms", doc="time around each change that is not judged"),
+    "margin": Parameter(default="20ms", doc="time around each change that is not evaluated"),
 }
 _WATCHDOG = {
     "detect": Parameter(default="200ms", doc="detection time of the switch's watchdog"),
@@ -424,11 +424,11 @@ CNP_FLOOD = Recipe(
     name="cnp-flood",
     doc="congestion notification packets for many queue pairs",
     parameters={
-        "qps": Parameter(default="0..1023", doc="destination queue pairs; they change from frame to frame"),
-        "count": Parameter(default="10000", doc="number of frames, repeating the sweep"),
+        "qps": Parameter(default="0..1023", doc="destination queue pairs, one per frame"),
+        "count": Parameter(default="10000", doc="number of frames; a shorter sweep is repeated"),
         "rate": Parameter(default="10000pps", doc="frames per second"),
-        "vlan": Parameter(default="", doc="VLAN id (none given: untagged)"),
-        "prio": Parameter(default="6", doc="priority of the VLAN tag, where there is one"),
+        "vlan": Parameter(default="", doc="VLAN id (default: untagged)"),
+        "prio": Parameter(default="6", doc="priority of the VLAN tag"),
     },
     make=_cnps,
     expects=True,
@@ -478,7 +478,7 @@ ECN_SWEEP = Recipe(
     parameters={
         "ecn": Parameter(default="0,1,2,3", doc="ECN codepoints"),
         "rate": Parameter(default="1000pps", doc="frames per second"),
-        "vlan": Parameter(default="", doc="VLAN id (none given: untagged)"),
+        "vlan": Parameter(default="", doc="VLAN id (default: untagged)"),
     },
     make=_ecn_steps,
     expects=True,

@@ -51,8 +51,8 @@ COMMANDS = {
     "rp": "Run a reaction point in front of a sender.",
     "edge": "Run the edge in front of a receiver.",
     "net": "Run several devices from a file in one process.",
-    "testbed": "Run all of these devices in network namespaces, with real traffic.",
-    "monitor": "Show an interface's traffic in a table that updates.",
+    "testbed": "Compare mechanisms with real traffic in network namespaces.",
+    "monitor": "Monitor the traffic of an interface.",
 }
 
 
@@ -60,7 +60,7 @@ COMMANDS = {
 def command() -> None:
     """Run congestion management in software between real interfaces.
 
-    These commands open packet sockets: they need root, or CAP_NET_RAW and CAP_NET_ADMIN.
+    The commands open packet sockets, which need root, or CAP_NET_RAW and CAP_NET_ADMIN.
     """
 
 
@@ -120,20 +120,20 @@ running_options = with_options(
     ),
     click.option(
         "-T", "form", type=click.Choice(["text", "ndjson"]), default="text",
-        help="Format of reports: a table at the end, or one JSON document per line.",
+        help="Format of reports: a table at the end (text), or one JSON document per line (ndjson).",
     ),
     click.option(
         "--interval", "stats_interval", type=TIME,
-        help="Interval of reports.  [default: 1s with -T ndjson, else only at the end]",
+        help="Time between reports.  [default: 1s with -T ndjson, else only at the end]",
     ),
     click.option(
         "--duration", "time", type=TIME, help="Stop after this time.  [default: at SIGINT or SIGTERM]"
     ),
     click.option(
         "--prometheus", metavar="[HOST:]PORT",
-        help="Serve Prometheus metrics on this port, on localhost unless HOST is given.",
+        help="Serve Prometheus metrics at this TCP port.  [default HOST: localhost]",
     ),
-    click.option("--user", metavar="NAME", help="Switch to this user once the interfaces are open."),
+    click.option("--user", metavar="NAME", help="Switch to this user after the interfaces are open."),
     timing_options(coalesce="0", spin="20us", cpu=None),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]"),
     with_ethertypes,
@@ -164,11 +164,12 @@ def _vlan_control(ctx: click.Context, param: click.Parameter, identifier: int | 
 vlan_options = with_options(
     click.option(
         "--vlan", type=click.IntRange(0, 4094), metavar="ID", callback=_vlan_control,
-        help="Add this VLAN tag to untagged frames from the host, and remove it from frames to the host.",
+        help="Add a VLAN tag with this ID to untagged frames from the host, and remove the tag from frames "
+            "to the host.",
     ),
     click.option(
         "--prio", type=click.IntRange(0, 7), default=0, show_default=True, is_eager=True,
-        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan adds.",
+        expose_value=False, callback=_keep_priority, help="Priority in the VLAN tag of --vlan.",
     ),
 )  # fmt: skip
 """The options ``--vlan`` and ``--prio``.

@@ -13,27 +13,32 @@ from ecmproto_cli.options import RATE
 @click.command()
 @click.option("--net", metavar="IF", required=True, help="Interface towards the network.")
 @click.option("--host", metavar="IF", required=True, help="Interface towards the receiver.")
-@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the tags.")
+@click.option(
+    "--mechanism",
+    metavar="NAME",
+    default="qcn",
+    show_default=True,
+    help="Congestion management mechanism of the tags.",
+)
 @click.option(
     "--speed", "link_rate_bps", type=RATE, default="10G", show_default=True,
     help="Speed of the receiver's link.",
 )  # fmt: skip
 @click.option(
     "--mac", metavar="ADDRESS",
-    help="MAC address of the edge: the source of its LLDP frames, and the destination of CNMs that it "
-    "converts as a backbone edge.  "
-    "[default: the address of "
-    "--net]",
+    help="MAC address of the edge. The edge sends LLDP frames from this address, and converts CNMs to this "
+        "address at the edge of a provider backbone.  [default: address of --net]",
 )  # fmt: skip
 @vlan_options
 @running_options
 def command(**options: Any) -> int:
-    """Run the edge of a domain: remove the mechanism's tags from frames to the host, answer probes and RD
-    tags.
+    """Run the edge of a congestion management domain in front of a receiver.
 
-    With --mechanism qcn and --set edge.cnpv=PRIORITIES, the port to the host defends these priorities and
-    advertises them by LLDP. The defence mode is set by --set edge.mode or by the host's LLDP. Without
-    edge.cnpv, all CN-TAGs are removed.
+    The edge removes the mechanism's tags from frames to the host, and answers probes and RD tags.
+
+    With --mechanism qcn, --set edge.cnpv=PRIORITIES lists the priorities that the port to the host defends.
+    The edge advertises these priorities in LLDP frames. The parameter edge.mode or the host's LLDP frames
+    determine the defence mode. Without edge.cnpv, the edge removes all CN-TAGs.
 
     \b
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn

@@ -56,20 +56,21 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 
 @click.command()
 @click.option("-i", "--interface", metavar="IF", required=True, help="Interface to monitor.")
-@filter_option("Count only frames that this display filter selects; with -w, write only these.")
+@filter_option("Count and write only frames that this display filter selects.")
 @click.option(
-    "--interval", "every_ns", type=TIME, default="1s", show_default=True, help="Interval of reports."
+    "--interval", "every_ns", type=TIME, default="1s", show_default=True, help="Time between reports."
 )
 @click.option("--duration", "duration_ns", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
     "-T", "form", type=click.Choice(["text", "line", "ndjson"]),
-    help="Format of each report: a table that is redrawn, a line, or a JSON document.  [default: text on a "
-    "terminal]",
+    help="Format of each report: a table that is redrawn (text), a line, or a JSON document (ndjson).  "
+        "[default: text on a terminal, else line]",
 )  # fmt: skip
-@write_option("Write the frames to this capture, pcapng or pcap.")
+@write_option("Write the frames to this pcap or pcapng file.")
 @keyed_option(
     "-b", "rotation", metavar="KEY:VALUE", keys={"filesize": (), "duration": (), "files": ()},
-    help="Rotate the -w file at filesize:100MB or after duration:60s; files:10 keeps the last ten.",
+    help="Start a new -w file at a size (filesize:100MB) or after a time (duration:60s). files:10 deletes "
+        "all but the last ten files.",
 )  # fmt: skip
 @click.option(
     "-s",
@@ -77,7 +78,7 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
     "snap",
     type=click.IntRange(min=64),
     metavar="N",
-    help="Keep the first N octets of each frame.",
+    help="Truncate captured frames to N octets.",
 )
 @click.option(
     "--speed", "speed_bps", type=RATE, default="10G", show_default=True,
@@ -86,10 +87,10 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 @storm_options
 @click.option(
     "--prometheus", metavar="[HOST:]PORT",
-    help="Serve Prometheus metrics on this port, on localhost unless HOST is given.",
+    help="Serve Prometheus metrics at this TCP port.  [default HOST: localhost]",
 )  # fmt: skip
 @outer_option
-@click.option("--no-promiscuous", is_flag=True, help="Do not capture frames for other stations.")
+@click.option("--no-promiscuous", is_flag=True, help="Do not capture frames to other stations.")
 @force_option
 @with_ethertypes
 def command(

@@ -45,9 +45,9 @@ _SWITCH_S = 0.0005
 def command(path: str | None, example: bool, assignments: tuple[str, ...], **options: Any) -> int:
     """Run the devices that a TOML file describes, each in a thread of one process.
 
-    The devices share one summary, one stream of reports and one metrics endpoint, which identify each device
-    by its name. SIGINT and SIGTERM stop all devices. If a device fails, an error names it and the others
-    continue.
+    All devices share one summary, one stream of reports and one metrics endpoint, which contain the name of
+    each device. SIGINT and SIGTERM stop all devices. If a device fails, an error message contains the name of
+    the device, and the other devices continue.
 
     \b
     ecmproto live net --example > net.toml

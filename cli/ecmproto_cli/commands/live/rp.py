@@ -14,14 +14,18 @@ from ecmproto_cli.options import RATE, SIZE
 @click.option("--host", metavar="IF", required=True, help="Interface towards the sender.")
 @click.option("--net", metavar="IF", required=True, help="Interface towards the network.")
 @click.option(
-    "--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the reaction point."
+    "--mechanism",
+    metavar="NAME",
+    default="qcn",
+    show_default=True,
+    help="Congestion management mechanism of the reaction point.",
 )
 @click.option(
     "--speed",
     "link_rate_bps",
     type=RATE,
     required=True,
-    help="Speed of the sender's link, and initial rate of the limiters.",
+    help="Speed of the sender's link, which is also the initial rate of the limiters.",
 )
 @click.option(
     "--rp-queue",
@@ -29,20 +33,20 @@ from ecmproto_cli.options import RATE, SIZE
     type=SIZE,
     default="1MB",
     show_default=True,
-    help="Capacity of each limiter's queue.",
+    help="Capacity of the queue of each rate limiter.",
 )
 @click.option(
     "--hops", type=int, default=1, show_default=True,
-    help="Number of congestion points on a flow's path, for E²CM's rp.hops_exponent.",
+    help="Number of congestion points on the path of a flow, which E²CM needs for rp.hops_exponent.",
 )  # fmt: skip
 @vlan_options
 @running_options
 def command(**options: Any) -> int:
-    """Run a reaction point that limits a host's flows by the network's feedback.
+    """Run a reaction point, which limits the rates of a host's flows according to feedback.
 
-    A flow is identified by source, destination, VLAN and priority. Its frames wait in its rate limiter, and
-    leave with the mechanism's tag, followed by probes. Feedback is consumed here. A frame that would exceed
-    the network's MTU with its tag leaves untagged, and is counted.
+    A flow is identified by source, destination, VLAN and priority. Each flow has a rate limiter. The reaction
+    point adds the mechanism's tag to departing frames, sends probes, and consumes feedback. If the tag would
+    make a frame longer than the network's MTU, the reaction point sends and counts the frame without a tag.
 
     \b
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --speed 1G

@@ -37,33 +37,43 @@ if TYPE_CHECKING:
     "--senders", default=3, show_default=True, type=click.IntRange(1, 32), help="Number of senders."
 )
 @click.option(
-    "--speed", "rate_bps", type=RATE, default="50M", show_default=True, help="Speed of the shared port."
+    "--speed",
+    "rate_bps",
+    type=RATE,
+    default="50M",
+    show_default=True,
+    help="Speed of the shared port, in bits per second.",
 )
 @click.option("--load", default=1.8, show_default=True, type=click.FloatRange(0.01, 100),
-              help="Offered load of all senders, as a multiple of --speed.")  # fmt: skip
+              help="Offered load of all senders together, as a multiple of --speed.")  # fmt: skip
 @click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
 @click.option(
     "--victim",
     "victim_bps",
     type=RATE,
     default="0",
-    help="Also send at this rate from the first sender to a host that is not reached through the shared "
-    "port.",
+    help="Rate of an additional flow from the first sender to a host whose path avoids the shared port.",
 )
-@click.option("--spec", "path", metavar="FILE", help="Read these options from a TOML file.")
+@click.option("--spec", "path", metavar="FILE", help="Read the topology and the traffic from a TOML file.")
 @click.option("--duration", type=TIME, default="12s", show_default=True, help="Duration of each run.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
-    help="Set a parameter, such as qcn:qeq=33kB.  [default: fitted to the rate]",
+    help="Set a parameter of a mechanism, such as qcn:qeq=33kB.  [default: suited to the rate]",
 )  # fmt: skip
 @click.option(
-    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Also send PAUSE or PFC from the port."
+    "--flow-control",
+    type=click.Choice(["pause", "pfc"]),
+    help="Send PAUSE or PFC frames from the port, in addition to the mechanism's messages.",
 )
 @click.option(
     "--processes", type=click.Choice(["auto", "one", "each"]), default="auto", show_default=True,
-    help="Run the devices as threads of one process (one), or each as a process (each).",
+    help="Number of processes: one process with a thread per device (one), or one process per device (each).",
 )  # fmt: skip
-@click.option("--any-rate", is_flag=True, help="Continue if this machine's processors cannot carry the rate.")
+@click.option(
+    "--any-rate",
+    is_flag=True,
+    help="Continue even if the processors of this machine are too slow for the rate.",
+)
 @click.option("-w", "--write", "folder", metavar="DIR", help="Folder for reports and captures.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]")
 @force_option
@@ -82,9 +92,9 @@ def command(
 ) -> None:
     """Compare mechanisms with real traffic through live devices in network namespaces.
 
-    The network is a dumbbell: each sender has a reaction point, all share one port, and the receiver has an
-    edge. iperf3 generates traffic, and ping measures delays. Everything is removed at the end, even after an
-    error.
+    The network is a dumbbell. Each sender has a reaction point, all senders share one port, and the receiver
+    has an edge. iperf3 generates traffic, and ping measures delays. The command removes the network at the
+    end, even after an error.
 
     \b
     ecmproto live testbed --mechanism qcn,ecm,fecn,none --speed 50M --duration 15s -w runs/
