@@ -43,7 +43,7 @@ _LONG_S, _BACKLOG_S = 120.0, 2.0
 """Minimum duration of runs in which memory is checked, and time for which a stopped device collects a
 backlog.
 """
-_QUIET_SHARE, _MOST_QUIET_S = 0.1, 10.0
+_QUIET_SHARE, _MAX_QUIET_S = 0.1, 10.0
 """Share and maximum duration in seconds of the times without disturbances at the start and at the end."""
 DEVICES = {
     "point": ("rp", "--host", "h", "--net", "n", "--speed", "100M", "--rp-queue", "20kB"),
@@ -292,7 +292,7 @@ class Endurance:
                     self.found.append(f"{device.name} ended with {device.program.returncode}: {said}")
                     self._start(device.name)
             time.sleep(self._draws.uniform(0.2, 2.0))
-            if min(age_s, self._seconds - age_s) > min(_MOST_QUIET_S, self._seconds * _QUIET_SHARE):
+            if min(age_s, self._seconds - age_s) > min(_MAX_QUIET_S, self._seconds * _QUIET_SHARE):
                 (chosen,) = self._draws.choices(mishaps, weights)
                 self.happened[chosen.__name__.strip("_")] += 1
                 chosen()

@@ -38,7 +38,7 @@ from ecmproto.frames.capture import Batch, PcapngWriter, PcapWriter, open_captur
 from pcaps.manifest import FOLDER
 
 KINDS = ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "fecn_source.pcap", "vlan_stacks.pcap", "incast.pcap.gz")
-MOST_OF_A_KIND = 4000
+MAX_OF_A_KIND = 4000
 DATA_OCTETS = 900
 """Length in octets of the data frames between messages."""
 BEGUN_NS = 1_772_323_200_000_000_000
@@ -58,7 +58,7 @@ def frames_of_all_kinds() -> Batch:
     for name in KINDS:
         with open_capture(FOLDER / name) as reader:
             own = [frame for batch in reader for frame in batch.frames()]
-        frames += own[:MOST_OF_A_KIND]
+        frames += own[:MAX_OF_A_KIND]
     plain = next(frame for frame in frames if frame[12:14] == b"\x08\x00")
     return Batch.from_frames([*frames, *[plain + bytes(DATA_OCTETS - len(plain))] * (len(frames) // 2)])
 
@@ -88,14 +88,14 @@ def write_capture(path: Path, pool: Batch, frames: int, *, begun_ns: int, seed: 
     random = np.random.default_rng(seed)
     writer = PcapngWriter if path.suffix == ".pcapng" else PcapWriter
     with writer(path, force=True) as out:
-        for first in range(0, frames, MOST_IN_A_PIECE):
-            count = min(MOST_IN_A_PIECE, frames - first)
+        for first in range(0, frames, MAX_IN_A_PIECE):
+            count = min(MAX_IN_A_PIECE, frames - first)
             piece = pool.select(random.integers(0, len(pool), count))
             times = begun_ns + GAP_NS * np.arange(first, first + count)
             out.write_batch(dataclasses.replace(piece, time_ns=times, timeline=None))
 
 
-MOST_IN_A_PIECE = 100_000
+MAX_IN_A_PIECE = 100_000
 
 
 def spoil(paths: Sequence[Path]) -> None:

@@ -47,7 +47,7 @@ TESTBEDS: dict[str, tuple[str, ...]] = {
 }
 UNCONTROLLED = ("csig", "none")
 PAUSING = ("pause", "pfc")
-_MOST_QUEUE, _MOST_FULL, _LEAST_FULL, _LEAST_JAIN, _LEAST_VICTIM = 1.5, 0.75, 0.9, 0.95, 0.9
+_MAX_QUEUE, _MAX_FULL, _MIN_FULL, _MIN_JAIN, _MIN_VICTIM = 1.5, 0.75, 0.9, 0.95, 0.9
 _DCQCN_OCTETS = 60_000
 """Queue length in octets that replaces the set point of DCQCN: Kmax at 50 Mb/s, above which all frames are
 marked.
@@ -68,17 +68,17 @@ def bounds(testbed: str, outcome: dict[str, Any], victim_bps: float) -> dict[str
     full = queue / BUFFER_OCTETS
     limits = testbed not in UNCONTROLLED
     if not limits or testbed in PAUSING:
-        standing = Bound(f"{full:.0%} full", full <= _MOST_FULL if limits else full >= _LEAST_FULL)
+        standing = Bound(f"{full:.0%} full", full <= _MAX_FULL if limits else full >= _MIN_FULL)
     else:
         told = f"{queue / set_point:.2f} × {set_point / 1000:.0f} kB"
-        standing = Bound(told, queue <= _MOST_QUEUE * set_point)
+        standing = Bound(told, queue <= _MAX_QUEUE * set_point)
     victim = outcome["victim_bps"] / victim_bps
     return {
         "queue": standing,
-        "Jain": Bound(f"{outcome['fairness']:.3f}", outcome["fairness"] >= _LEAST_JAIN if limits else None),
+        "Jain": Bound(f"{outcome['fairness']:.3f}", outcome["fairness"] >= _MIN_JAIN if limits else None),
         # PAUSE and PFC also stop the victim.
         "victim": Bound(
-            f"{victim:.0%}", victim >= _LEAST_VICTIM if limits and testbed not in PAUSING else None
+            f"{victim:.0%}", victim >= _MIN_VICTIM if limits and testbed not in PAUSING else None
         ),
         "drops": Bound(str(drops), drops == 0 if limits else drops > 0),
     }

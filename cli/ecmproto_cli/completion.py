@@ -64,10 +64,10 @@ _INNER = "encapsulated."
 def _names(begun: str, names: Iterable[str], described: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the field names that begin with ``begun``, or layer names if several layers match."""
     prefix = _INNER if begun.startswith(_INNER) else ""
-    found = sorted(f"{prefix}{name}" for name in names if f"{prefix}{name}".startswith(begun))
-    layers = dict.fromkeys(name.removeprefix(prefix).partition(".")[0] for name in found)
+    matches = sorted(f"{prefix}{name}" for name in names if f"{prefix}{name}".startswith(begun))
+    layers = dict.fromkeys(name.removeprefix(prefix).partition(".")[0] for name in matches)
     if "." in begun.removeprefix(prefix) or len(layers) == 1:
-        for name in found:
+        for name in matches:
             yield name, described.get(name.removeprefix(prefix), "")
         return
     for layer in layers:
@@ -84,10 +84,10 @@ def complete_assigned_field(ctx: click.Context, param: click.Parameter, begun: s
     """Complete ``FIELD=``."""
     if "=" in begun:
         return []
-    found = complete_field(ctx, param, begun)
+    matches = complete_field(ctx, param, begun)
     return [
         item if item.type == OPEN else CompletionItem(f"{item.value}=", type=OPEN, help=item.help)
-        for item in found
+        for item in matches
     ]
 
 
@@ -98,10 +98,10 @@ def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> I
     from ecmproto.frames.filter.completion import complete, relations
     from ecmproto.frames.filter.fields import find
 
-    found = complete(begun, len(begun))
-    head, word = begun[: found.start], begun[found.start :]
-    behind = " " if found.operators else ""
-    texts = [(f"{each.text}{behind}", each.meaning or each.text) for each in found.candidates]
+    completion = complete(begun, len(begun))
+    head, word = begun[: completion.start], begun[completion.start :]
+    suffix = " " if completion.operators else ""
+    texts = [(f"{each.text}{suffix}", each.meaning or each.text) for each in completion.candidates]
     items = _items(texts, word, head=head, kind=OPEN)
     if len(items) == 1 and find(items[0].value.removeprefix(head)) is not None:
         # offer more candidates, because a shell closes the quotes after a single candidate
@@ -162,20 +162,20 @@ def _parameters(names: Iterable[str], begun: str, *, head: str = "") -> Items:
     from ecmproto.control.mechanisms.registry import find_mechanism
     from ecmproto.errors import ParameterError
 
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for name in names:
         try:
-            found = {**dict(_parameters_of(find_mechanism(name))), **found}
+            parameters = {**dict(_parameters_of(find_mechanism(name))), **parameters}
         except ParameterError:  # an unknown mechanism, or one from a package that cannot be imported
             continue
     name, equals, value = begun.partition("=")
     if not equals:
         dotted = "." in begun
-        keys = [(f"{key}=", each.doc) for key, each in found.items() if ("." in key) == dotted]
-        roles = dict.fromkeys(f"{key.partition('.')[0]}." for key in found if "." in key)
+        keys = [(f"{key}=", each.doc) for key, each in parameters.items() if ("." in key) == dotted]
+        roles = dict.fromkeys(f"{key.partition('.')[0]}." for key in parameters if "." in key)
         return _items([*keys, *((role, "parameters of this role") for role in roles if not dotted)], begun,
                       head=head)  # fmt: skip
-    parameter = found.get(name)
+    parameter = parameters.get(name)
     if parameter is None:
         return []
     return _items(_values(parameter), value, head=f"{head}{name}=")
@@ -270,8 +270,8 @@ def complete_scenario(ctx: click.Context, param: click.Parameter, begun: str) ->
         from ecmproto.control.lab.setup.scenario import load_scenario
 
         return _items(load_scenario(name).variants.items(), variant, head=f"{name}:")
-    found = _items(titles, begun)
-    return [*found, CompletionItem(begun, type="file")] if not found or not begun else found
+    items = _items(titles, begun)
+    return [*items, CompletionItem(begun, type="file")] if not items or not begun else items
 
 
 def _scenario(ctx: click.Context) -> Any:
@@ -315,30 +315,32 @@ def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> It
 
     head, comma, last = begun.rpartition(",")
     levels = [("note", "and worse"), ("warning", "and worse"), ("error", ""), ("never", "")]
-    found = [(rule.id, rule.name) for family in listed_families() for rule in family.rules]
+    rules = [(rule.id, rule.name) for family in listed_families() for rule in family.rules]
     if param.name == "fail_on":
-        found += levels
+        rules += levels
     else:
-        found += [(family.name, family.title) for family in listed_families()]
+        rules += [(family.name, family.title) for family in listed_families()]
     head += comma
-    return _items(found, last, head=head) or _items(found, last.upper(), head=head)
+    return _items(rules, last, head=head) or _items(rules, last.upper(), head=head)
 
 
 def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete ``FAMILY.NAME=VALUE`` for rule parameters."""
     from ecmproto.tools.check.listed import listed_families
 
-    found = {f"{family.name}.{each.name}": each for family in listed_families() for each in family.parameters}
+    parameters = {
+        f"{family.name}.{each.name}": each for family in listed_families() for each in family.parameters
+    }
     name, equals, value = begun.partition("=")
     if equals:
-        if name not in found:
+        if name not in parameters:
             return []
-        each = found[name]
+        each = parameters[name]
         default = each.default.replace(" ", "")
         return _items(
             _described_values(each.choices or (default,), default, each.within), value, head=f"{name}="
         )
-    return _items(((f"{key}=", each.doc) for key, each in found.items()), begun)
+    return _items(((f"{key}=", each.doc) for key, each in parameters.items()), begun)
 
 
 def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
@@ -348,10 +350,10 @@ def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -
     from ecmproto.wire.formats.ethertypes import EtherTypes
 
     role, equals, value = begun.partition("=")
-    found = {each.name: f"{each.default:#06x}" for each in dataclasses.fields(EtherTypes)}
+    roles = {each.name: f"{each.default:#06x}" for each in dataclasses.fields(EtherTypes)}
     if equals:
-        return _items([(found[role], "by default")] if role in found else [], value, head=f"{role}=")
-    return _items(((f"{name}=", f"{text} by default") for name, text in found.items()), begun)
+        return _items([(roles[role], "by default")] if role in roles else [], value, head=f"{role}=")
+    return _items(((f"{name}=", f"{text} by default") for name, text in roles.items()), begun)
 
 
 def complete_keyed(keys: Mapping[str, Collection[str]], begun: str) -> Items:
@@ -501,16 +503,19 @@ class _Complete(ShellComplete):
 
         try:
             ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, [*args])
-            found, begun = _resolve_incomplete(ctx, [*args], incomplete)
+            command, begun = _resolve_incomplete(ctx, [*args], incomplete)
             head = incomplete.removesuffix(begun) if begun != incomplete else ""
-            if isinstance(found, click.Option) and args and not head:
+            if isinstance(command, click.Option) and args and not head:
                 # click's parser stops before the arguments if an option has no value
                 ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, args[:-1])
-            if isinstance(found, click.Parameter) and getattr(found, "_custom_shell_complete", None) is None:
-                completer = completer_of(ctx, found)
+            if (
+                isinstance(command, click.Parameter)
+                and getattr(command, "_custom_shell_complete", None) is None
+            ):
+                completer = completer_of(ctx, command)
                 if completer is not None:
-                    return _behind(head, completer(ctx, found, begun))
-            return _behind(head, found.shell_complete(ctx, begun))
+                    return _behind(head, completer(ctx, command, begun))
+            return _behind(head, command.shell_complete(ctx, begun))
         except (
             Exception
         ):  # the typed text may be invalid in any way, and a shell shows no errors during completion
@@ -627,8 +632,8 @@ complete --command %(prog_name)s --no-files --keep-order --arguments '(%(complet
 
     def typed(self) -> Typed:
         """Return the typed words, with the quotes removed from the last word."""
-        found = super().typed()
-        return Typed(arguments=found.arguments, last=typed(found.last).last)
+        arguments = super().typed()
+        return Typed(arguments=arguments.arguments, last=typed(arguments.last).last)
 
 
 SHELLS: Mapping[str, type[_Complete]] = {shell.name: shell for shell in (Bash, Zsh, Fish)}

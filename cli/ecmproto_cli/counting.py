@@ -45,12 +45,12 @@ def counted(
     source: CaptureReader | ForkedCapture
     with ExitStack() as stack:
         try:
-            with HeldInterrupt() as held:
+            with HeldInterrupt() as interrupt:
 
                 def watch(items: Iterable[T]) -> Iterator[T]:
                     for item in watched(items, source, command):
                         yield item
-                        held.check()
+                        interrupt.check()
 
                 done = False
                 if processes > 1:
@@ -65,7 +65,7 @@ def counted(
                     source = stack.enter_context(reader)
                     add_all(
                         counts, source, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch,
-                        filtering=held.at_once,
+                        filtering=interrupt.at_once,
                     )  # fmt: skip
         except KeyboardInterrupt:
             interrupted = True

@@ -61,13 +61,13 @@ def declared_commands(
         command = group.get_command(ctx, name)
         assert command is not None
         named.append((name, command, command.short_help or _blocks(command)[0]))
-    yield _declared(ctx, sentence, tuple((name, said) for name, _, said in named))
-    for name, command, said in named:
+    yield _declared(ctx, sentence, tuple((name, doc) for name, _, doc in named))
+    for name, command, doc in named:
         inner = command_context(name, command, ctx)
         if isinstance(command, click.Group):
-            yield from declared_commands(command, said, inner)
+            yield from declared_commands(command, doc, inner)
         else:
-            yield _declared(inner, said)
+            yield _declared(inner, doc)
 
 
 def command_context(name: str, command: click.Command, parent: click.Context | None = None) -> click.Context:

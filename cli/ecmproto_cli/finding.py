@@ -92,12 +92,12 @@ def _mechanisms() -> Iterator[Entry]:
         for role, part in mechanism.roles.items():
             defaults = part().as_text()
             for each in part.describe():
-                places = shared.setdefault((each.name, each.doc), [])
-                places.append((mechanism.name, role.value, defaults[each.name].replace(" ", "")))
-    for (name, doc), places in shared.items():
-        of = ", ".join(dict.fromkeys(mechanism for mechanism, _, _ in places))
-        first, place, default = places[0]
-        roles = f"--cp {first} --rp {first}" if place == "rp" else f"--cp {first}"
+                entries = shared.setdefault((each.name, each.doc), [])
+                entries.append((mechanism.name, role.value, defaults[each.name].replace(" ", "")))
+    for (name, doc), entries in shared.items():
+        of = ", ".join(dict.fromkeys(mechanism for mechanism, _, _ in entries))
+        first, part_of, default = entries[0]
+        roles = f"--cp {first} --rp {first}" if part_of == "rp" else f"--cp {first}"
         then = f"ecmproto replay -r in.pcap {roles} --set {name}={default}"
         yield Entry(kind="parameter", name=name, doc=f"{of}: {doc}", then=then)
 
@@ -154,14 +154,14 @@ def _terms() -> Iterator[Entry]:
 
 def find(terms: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
     """Return the entries that contain every word in the name or the description, best matches first."""
-    wanted = [_plain(word).lstrip("-") for word in terms]
+    needles = [_plain(word).lstrip("-") for word in terms]
     order = list(KINDS)
-    found: list[tuple[int, int, int, int, Entry]] = []
+    matches: list[tuple[int, int, int, int, Entry]] = []
     for entry in among:
-        scores = [_score(word, entry) for word in wanted if word]
+        scores = [_score(word, entry) for word in needles if word]
         if scores and all(scores):
-            found.append((-sum(scores), order.index(entry.kind), len(entry.name), len(found), entry))
-    return [each[-1] for each in sorted(found)]
+            matches.append((-sum(scores), order.index(entry.kind), len(entry.name), len(matches), entry))
+    return [each[-1] for each in sorted(matches)]
 
 
 def nearest(terms: Sequence[str], among: Iterable[Entry]) -> list[str]:

@@ -98,10 +98,10 @@ def present(args: list[str]) -> tuple[list[str], list[str]]:
     Options of the program are moved to the front.
     """
     ends = args.index("--") if "--" in args else len(args)
-    words = [word for word in args[:2] if not word.startswith("-")]
-    paths = {"", words[0] if words else "", ".".join(words)}
+    arguments = [word for word in args[:2] if not word.startswith("-")]
+    paths = {"", arguments[0] if arguments else "", ".".join(arguments)}
     group: list[str] = []
-    kept: list[str] = []
+    remaining: list[str] = []
     hints: list[str] = []
     queue = list(args[:ends])
     while queue:
@@ -110,11 +110,15 @@ def present(args: list[str]) -> tuple[list[str], list[str]]:
         if name in GROUP_OPTIONS:
             group += [word] if equals or not queue else [word, queue.pop(0)]
             continue
-        if word == "-n" and words and words[0] in ("dissect", "browse", "live", "stats", "check", "edit"):
+        if (
+            word == "-n"
+            and arguments
+            and arguments[0] in ("dissect", "browse", "live", "stats", "check", "edit")
+        ):
             continue  # ecmproto never resolves names, so the option has no effect
-        former = _former(paths, name, bool(equals), queue, first=not kept)
+        former = _former(paths, name, bool(equals), queue, first=not remaining)
         if former is None:
-            kept.append(word)
+            remaining.append(word)
             continue
         if former.now.startswith("ecmproto "):
             raise click.UsageError(f"{former.name} is now {former.now.format('MECHANISM')}")
@@ -126,12 +130,12 @@ def present(args: list[str]) -> tuple[list[str], list[str]]:
             queue.pop(0)
         if "{}" not in former.now:
             *now, last = former.now.split(" ")
-            kept += [*now, last + equals + value]
+            remaining += [*now, last + equals + value]
         elif equals or queue:
-            kept += former.now.format(value if equals else queue.pop(0)).split(" ", 1)
+            remaining += former.now.format(value if equals else queue.pop(0)).split(" ", 1)
         else:
-            kept.append(word)
-    return [*group, *kept, *args[ends:]], hints
+            remaining.append(word)
+    return [*group, *remaining, *args[ends:]], hints
 
 
 def _former(paths: set[str], name: str, valued: bool, queue: list[str], *, first: bool) -> Former | None:

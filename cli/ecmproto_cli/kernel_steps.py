@@ -84,7 +84,7 @@ def run(chosen: Iterable[Step], *, many: int = MANY) -> Iterator[str]:
 def _into(path: Path) -> Iterator[None]:
     """Redirect standard output and error to a file."""
     streams = sys.stdout, sys.stderr
-    kept = [os.dup(stream.fileno()) for stream in streams]
+    saved = [os.dup(stream.fileno()) for stream in streams]
     try:
         with path.open("wb") as file:
             for stream in streams:
@@ -92,7 +92,7 @@ def _into(path: Path) -> Iterator[None]:
                 os.dup2(file.fileno(), stream.fileno())
         yield
     finally:
-        for stream, descriptor in zip(streams, kept, strict=True):
+        for stream, descriptor in zip(streams, saved, strict=True):
             stream.flush()
             os.dup2(descriptor, stream.fileno())
             os.close(descriptor)
@@ -103,10 +103,10 @@ def _called(line: str, folder: Path) -> int:
     from ecmproto_cli.main import run as called
 
     given = shlex.split(line)
-    words = [str(folder / word[1:]) if word.startswith(_HERE) else word for word in given]
-    for word in words[words.index("-w") + 1 :][:1] if "-w" in words else []:
+    arguments = [str(folder / word[1:]) if word.startswith(_HERE) else word for word in given]
+    for word in arguments[arguments.index("-w") + 1 :][:1] if "-w" in arguments else []:
         Path(word).unlink(missing_ok=True)
-    return called(words)
+    return called(arguments)
 
 
 def _align() -> None:

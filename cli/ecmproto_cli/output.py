@@ -32,7 +32,9 @@ BINARY = frozenset({*_CAPTURES.values(), *_COLUMNS.values()})
 """Binary output formats, which cannot be printed on a terminal."""
 
 
-def output_form(output: str | None, asked: str | None, forms: Collection[str], *, text: str) -> str | None:
+def output_form(
+    output: str | None, requested: str | None, forms: Collection[str], *, text: str
+) -> str | None:
     """Return the output format from -T, or from the suffix of ``output`` without .gz and .zst.
 
     Returns None if neither is given. ``text`` is the format for .txt files without -T. Raises UsageError if
@@ -41,13 +43,15 @@ def output_form(output: str | None, asked: str | None, forms: Collection[str], *
     suffix = _suffix(output)
     named = _SUFFIXES.get(suffix)
     if suffix == _ANY_TEXT:
-        named = text if asked is None or asked in BINARY else asked
-    if named is not None and asked is not None and named != asked:
-        raise click.UsageError(f"{output}: expected a suffix and a -T that agree, got {named} and {asked}")
+        named = text if requested is None or requested in BINARY else requested
+    if named is not None and requested is not None and named != requested:
+        raise click.UsageError(
+            f"{output}: expected a suffix and a -T that agree, got {named} and {requested}"
+        )
     if named is not None and named not in forms:
         names = ", ".join(name for name, form in _SUFFIXES.items() if form in forms)
         raise click.UsageError(f"{output}: expected a name that ends in {names}, got one of {named}")
-    return asked or named
+    return requested or named
 
 
 def _suffix(output: str | None) -> str:
@@ -71,14 +75,14 @@ def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
 
 
 def _twice(paths: list[str]) -> Iterator[str]:
-    places: set[str] = set()
+    seen: set[str] = set()
     for path in paths:
-        place = path if path == "-" else os.path.realpath(path)
-        if os.path.exists(place) and not os.path.isfile(place):  # a device accepts all output
+        target = path if path == "-" else os.path.realpath(path)
+        if os.path.exists(target) and not os.path.isfile(target):  # a device accepts all output
             continue
-        if place in places:
+        if target in seen:
             yield path
-        places.add(place)
+        seen.add(target)
 
 
 _PIECE_CHARACTERS = 1 << 16

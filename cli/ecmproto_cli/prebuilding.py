@@ -24,10 +24,10 @@ _DEBUG = "NUMBA_DEBUGINFO", "NUMBA_BOUNDSCHECK"
 def main(arguments: Sequence[str]) -> None:
     """Build the library in a process whose environment makes the code independent of the machine."""
     others = {name: value for name, value in os.environ.items() if name in _DEBUG or name[:6] != "NUMBA_"}
-    wanted = others | _ENVIRONMENT
-    if os.environ != wanted:
+    names = others | _ENVIRONMENT
+    if os.environ != names:
         command = [sys.executable, "-m", "ecmproto_cli.prebuilding", *arguments]
-        sys.exit(os.spawnve(os.P_WAIT, sys.executable, command, wanted))
+        sys.exit(os.spawnve(os.P_WAIT, sys.executable, command, names))
     build(Path(arguments[0]) if arguments else None, arguments[1:])
 
 

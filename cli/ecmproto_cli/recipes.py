@@ -71,11 +71,11 @@ def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], lin
     A source is a LAYER or an option from ``sources``. Raises UsageError also for `line_options` without a
     LAYER.
     """
-    told = [name for name, given in sources.items() if given is not None]
+    sources_given = [name for name, given in sources.items() if given is not None]
     # columns contain fields of a LAYER, or complete frames
-    if len(told) + (bool(arguments) and told != ["--from-columns"]) != 1:
+    if len(sources_given) + (bool(arguments) and sources_given != ["--from-columns"]) != 1:
         *others, last = ["a LAYER", *sources]
-        got = "several" if told else "none"
+        got = "several" if sources_given else "none"
         raise click.UsageError(f"expected one of {', '.join(others)} or {last}, got {got}")
     given = [name for name, value in line.items() if value not in (None, (), False)]
     if given and not arguments:
@@ -185,11 +185,11 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
         return
     import resource  # every system with /proc has this module
 
-    taken = next(
+    bounded = next(
         (int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 0
     )
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = min(bound for bound in (taken + octets, *before) if bound != resource.RLIM_INFINITY)
+    limit = min(bound for bound in (bounded + octets, *before) if bound != resource.RLIM_INFINITY)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
     try:
         yield
@@ -209,10 +209,10 @@ def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> st
     """
     from ecmproto.wire.formats.registry import BY_PREFIX
 
-    place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
-    words = place.replace(":", " ").split()
+    location = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
+    parts = location.replace(":", " ").split()
     # for example, "cnm" from "cnm.msdu"
-    known = [word for word in (each.partition(".")[0] for each in words) if word in BY_PREFIX]
+    known = [word for word in (each.partition(".")[0] for each in parts) if word in BY_PREFIX]
     return f"ecmproto fields {known[-1]}" if known else f"ecmproto {command} --help"
 
 
@@ -428,14 +428,14 @@ def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[S
 def storm_rows(storm: Storm, duration_ns: int | None) -> list[tuple[str, str]]:
     """Return rows of a name and a text that describe a storm; ``None`` is an unlimited duration."""
     renewal = storm.renewal
-    held = storm.subject
+    subject = storm.subject
     if duration_ns is not None:
-        held += f" for {format_time(duration_ns)}, by {storm.frames(duration_ns):,} frames"
+        subject += f" for {format_time(duration_ns)}, by {storm.frames(duration_ns):,} frames"
     pause = f"{renewal.quanta:,} quanta, {format_time(renewal.pause_ns)} at {format_rate(renewal.rate_bps)}"
     renewed = f"every {format_time(renewal.interval_ns)}, {float(renewal.share):.4g} of the pause"
     octets, share = format_octets(float(renewal.octets_per_s)), format_share(float(renewal.link_share))
     return [
-        ("storm", held),
+        ("storm", subject),
         ("pause", pause),
         ("needed", f"at least {frames_per_second(float(renewal.needed_fps))}"),
         ("renewed", f"{renewed}: {frames_per_second(float(renewal.frames_per_s))}"),

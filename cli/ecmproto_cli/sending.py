@@ -77,13 +77,13 @@ def opened_sender(
     """
     from ecmproto.frames.capture.linux.sender import FrameSender
 
-    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
-    with FrameSender(interface, bypass_queues=bypass) as sender, held:
+    interrupt = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    with FrameSender(interface, bypass_queues=bypass) as sender, interrupt:
         check_link(sender.facts)
         if bypass and not sender.bypasses:
             warn_of_queues()
         with _ahead(interface) if realtime else nullcontext():
-            yield sender, held.check
+            yield sender, interrupt.check
 
 
 def warn_of_queues() -> None:
@@ -111,8 +111,8 @@ def report_table(report: SendReport) -> str:
 
 def report_rows(report: SendReport) -> list[tuple[str, str]]:
     """Return the report as rows, each with a name and a text."""
-    told = f"{_count_text(report.frames)}, {format_octets(report.octets)} from {report.interface}"
-    rows = [("sent", told), ("requested", report.asked)]
+    sent = f"{_count_text(report.frames)}, {format_octets(report.octets)} from {report.interface}"
+    rows = [("sent", sent), ("requested", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:
         reached = f"{frames_per_second(report.rate_fps)}, {format_rate(report.rate_bps)} on the line"
         if report.reached is not None and report.reached < _SHORT:

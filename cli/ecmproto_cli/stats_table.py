@@ -150,7 +150,7 @@ def _date(time_ns: int) -> str:
 
 def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
     used = [each for each in statistics.interfaces if each.frames]
-    for place, each in enumerate(used[:_INTERFACES_SHOWN]):
+    for number, each in enumerate(used[:_INTERFACES_SHOWN]):
         facts = [each.linktype_name]
         if each.speed_bps:
             facts.append(format_rate(each.speed_bps))
@@ -160,26 +160,26 @@ def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
         if len(used) > 1 or each.name:
             name = _interface_name(statistics, each.index)
             text = f"{name}: {text}, {each.frames:,} frames, {format_octets(each.octets)}"
-        yield ("interfaces" if len(used) > 1 else "interface") if place == 0 else "", text
+        yield ("interfaces" if len(used) > 1 else "interface") if number == 0 else "", text
     if len(used) > _INTERFACES_SHOWN:
         yield "", f"and {len(used) - _INTERFACES_SHOWN} more"
 
 
 def _sample(statistics: Statistics) -> Iterator[str]:
     """Yield the section on estimates, if the capture is a sample."""
-    found = statistics.sample
-    if found is None or not found.estimates:
+    sample = statistics.sample
+    if sample is None or not sample.estimates:
         return
-    rows: _Rows = [("", ["estimate"] if found.every else ["estimate", "from", "to"])]
-    shown = found.estimates[:_ESTIMATES_SHOWN]
+    rows: _Rows = [("", ["estimate"] if sample.every else ["estimate", "from", "to"])]
+    shown = sample.estimates[:_ESTIMATES_SHOWN]
     for each in shown:
         name = f"  {each.figure}{f' of {each.subject}' if each.subject else ''}"
         figures = (each.value, each.low, each.high)
         rows.append((name, [_in_unit(value, each.unit) for value in figures if value is not None]))
-    one_in = ", ".join(f"{rate:,}" for rate in found.one_in) or "an unknown number of"
-    more = _more(len(found.estimates), len(shown), "estimates")
+    one_in = ", ".join(f"{rate:,}" for rate in sample.one_in) or "an unknown number of"
+    more = _more(len(sample.estimates), len(shown), "estimates")
     rest = f", by a sample of one in {one_in} frames: 95 % intervals"
-    if found.every:
+    if sample.every:
         rest = f", by every {one_in}th: no intervals, since the sample may be in step"
     yield _titled("all frames", columns_of(rows), *more, rest=rest)
 
@@ -229,7 +229,7 @@ def _curves(statistics: Statistics) -> Iterator[str]:
 
 def _sizes(statistics: Statistics) -> Iterator[str]:
     sizes = statistics.sizes
-    used = [place for place, bucket in enumerate(sizes.buckets) if bucket.frames]
+    used = [index for index, bucket in enumerate(sizes.buckets) if bucket.frames]
     counts = [
         (f"{each.low} and more" if each.high is None else f"{each.low}–{each.high}", each.frames)
         for each in sizes.buckets[used[0] : used[-1] + 1]
@@ -295,11 +295,11 @@ def _classes(statistics: Statistics, whole: PauseSender | PauseInterface) -> str
     if len(whole.classes) > 1:
         rows.append(("  any of them", [*_cells(whole, _PAUSED, statistics), "", ""]))
     lines = columns_of(rows).splitlines()
-    for place, each in enumerate(whole.classes, 1):
+    for number, each in enumerate(whole.classes, 1):
         curve = each.paused_ns_over_time
         if len(curve) > 1 and any(curve):
-            left = _width() - len(lines[place]) - 2
-            lines[place] += f"  {_paused_line(curve, statistics.intervals.width_ns, left)}"
+            left = _width() - len(lines[number]) - 2
+            lines[number] += f"  {_paused_line(curve, statistics.intervals.width_ns, left)}"
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -350,16 +350,16 @@ _STORMS: Columns = {
 
 def _storms(statistics: Statistics) -> Iterator[str]:
     """Yield the section on pause storms by sender and class, with the times of detection and restoration."""
-    found = statistics.pauses
-    if found is None or not found.storms:
+    pauses = statistics.pauses
+    if pauses is None or not pauses.storms:
         return
-    shown = found.storms[:_STORMS_SHOWN]
+    shown = pauses.storms[:_STORMS_SHOWN]
     parts = []
     for of_sender in _by(shown, "interface", "source"):
         rows = [(f"  {storm.whom}", storm) for storm in of_sender]
         parts += [_sender(statistics, of_sender[0]), table(rows, _STORMS, statistics)]
-    parts += _more(len(found.storms) + found.more_storms, len(shown), "storms")
-    detect, restore = format_time(found.detect_ns), format_time(found.restore_ns)
+    parts += _more(len(pauses.storms) + pauses.more_storms, len(shown), "storms")
+    detect, restore = format_time(pauses.detect_ns), format_time(pauses.restore_ns)
     yield _titled("storms", *parts, rest=f": paused for 99 % of {detect}, restored after {restore} without")
 
 
@@ -381,13 +381,13 @@ _FACT = 14
 
 def _neighbours(statistics: Statistics) -> Iterator[str]:
     """Yield the section on LLDP neighbours, if a neighbour sends DCBX or CNPVs."""
-    found = [each for each in statistics.neighbours if each.dialects or each.cnpvs is not None]
-    if not found:
+    neighbours = [each for each in statistics.neighbours if each.dialects or each.cnpvs is not None]
+    if not neighbours:
         return
-    shown = found[:_NEIGHBOURS_SHOWN]
+    shown = neighbours[:_NEIGHBOURS_SHOWN]
     parts = [line for each in shown for line in (_neighbour_name(statistics, each), _facts(each))]
     yield _titled(
-        "neighbours", *parts, *_more(len(found), len(shown), "neighbours"), rest=", by their latest LLDP"
+        "neighbours", *parts, *_more(len(neighbours), len(shown), "neighbours"), rest=", by their latest LLDP"
     )
 
 
@@ -414,11 +414,11 @@ _DISCARDS: Columns = {"frames": "frames", "in": "input", "out": "output", "agent
 
 def _discards(statistics: Statistics) -> Iterator[str]:
     """Yield the section on packets that sFlow agents reported as discarded, by reason."""
-    found = statistics.sflow
-    if found is None or not found.discards:
+    sflow = statistics.sflow
+    if sflow is None or not sflow.discards:
         return
-    rows = [(f"  {each.reason}", each) for each in found.discards[:_DISCARDS_SHOWN]]
-    more = _more(len(found.discards), _DISCARDS_SHOWN, "reasons and ports")
+    rows = [(f"  {each.reason}", each) for each in sflow.discards[:_DISCARDS_SHOWN]]
+    more = _more(len(sflow.discards), _DISCARDS_SHOWN, "reasons and ports")
     yield _titled(
         "discarded packets", table(rows, _DISCARDS, statistics), *more, rest=", as reported by sFlow"
     )
@@ -432,11 +432,11 @@ _PORTS: Columns = {
 
 def _ports(statistics: Statistics) -> Iterator[str]:
     """Yield the section on port counters."""
-    found = statistics.sflow
-    if found is None or not found.ports:
+    sflow = statistics.sflow
+    if sflow is None or not sflow.ports:
         return
-    rows = [(f"  {each.agent} port {each.port}", each) for each in found.ports[:_PORTS_SHOWN]]
-    more = _more(len(found.ports), _PORTS_SHOWN, "ports")
+    rows = [(f"  {each.agent} port {each.port}", each) for each in sflow.ports[:_PORTS_SHOWN]]
+    more = _more(len(sflow.ports), _PORTS_SHOWN, "ports")
     rest = ", as reported by sFlow: from the first report to the last"
     yield _titled("counters of ports", table(rows, _PORTS, statistics), *more, rest=rest)
 
@@ -454,20 +454,20 @@ _QUEUE_PAIRS: Columns = {
 
 def _roce(statistics: Statistics) -> Iterator[str]:
     """Yield the section on RoCE: ECN marks and CNPs over time, and the queue pairs with the most events."""
-    found = statistics.roce
-    if found is None:
+    roce = statistics.roce
+    if roce is None:
         return
-    rows = [(flow_name(each), each) for each in found.queue_pairs[:_FLOWS_SHOWN]]
+    rows = [(flow_name(each), each) for each in roce.queue_pairs[:_FLOWS_SHOWN]]
     lines = [
-        pairs(list(_roce_facts(statistics, found)), width=_NAMES),
+        pairs(list(_roce_facts(statistics, roce)), width=_NAMES),
         table(rows, _QUEUE_PAIRS, statistics),
-        *_more(len(found.queue_pairs), _FLOWS_SHOWN, "queue pairs"),
+        *_more(len(roce.queue_pairs), _FLOWS_SHOWN, "queue pairs"),
     ]
-    if statistics.intervals.count > 1 and found.cnps:
-        both = zip(found.ce_over_time, found.frames_over_time, strict=True)
+    if statistics.intervals.count > 1 and roce.cnps:
+        both = zip(roce.ce_over_time, roce.frames_over_time, strict=True)
         marked = [ce / max(1, frames) for ce, frames in both]
         width_ns = statistics.intervals.width_ns
-        cnps = [count * NS_PER_S / width_ns for count in found.cnps_over_time]
+        cnps = [count * NS_PER_S / width_ns for count in roce.cnps_over_time]
         lines.append(_over_time("CE share", marked, format_share(max(marked))))
         lines.append(_over_time("CNPs    ", cnps, per_second(max(cnps))))
     yield _titled("RoCE", *lines, rest=", by queue pair and direction, worst first")
@@ -616,15 +616,15 @@ _PROBED: Columns = {
 
 def _probes(statistics: Statistics) -> Iterator[str]:
     """Yield the section on E²CM probes: counts, latencies and measurements."""
-    found = statistics.probes
-    if found is None:
+    probes = statistics.probes
+    if probes is None:
         return
-    facts = [("probes", f"{found.forward:,} forward, {found.replies:,} replies")]
-    if found.latency_ns is not None:
-        facts.append(("latency", found.latency_ns.as_times("least mean p50 p90 p99 most")))
+    facts = [("probes", f"{probes.forward:,} forward, {probes.replies:,} replies")]
+    if probes.latency_ns is not None:
+        facts.append(("latency", probes.latency_ns.as_times("least mean p50 p90 p99 most")))
     parts = [pairs(facts)]
-    if found.flows:
-        rows = [(f"{address(flow.station)} → {address(flow.destination)}", flow) for flow in found.flows]
+    if probes.flows:
+        rows = [(f"{address(flow.station)} → {address(flow.destination)}", flow) for flow in probes.flows]
         parts.append(table(rows[:_FLOWS_SHOWN], _PROBED, statistics))
         parts += _more(len(rows), _FLOWS_SHOWN, "flows")
     rest = "; replies contain the destination’s clock minus the source’s time stamp"
@@ -688,7 +688,7 @@ def _paused_line(paused_ns: Sequence[int], width_ns: int, left: int) -> str:
     columns = min(28, left, len(paused_ns))
     if columns < 1:
         return ""
-    bounds = [place * len(paused_ns) // columns for place in range(columns + 1)]
+    bounds = [column * len(paused_ns) // columns for column in range(columns + 1)]
     shares = [sum(paused_ns[low:high]) / (high - low) for low, high in pairwise(bounds)]
     return paint(sparkline(shares, top=width_ns, width=columns), "pause")
 

@@ -83,16 +83,16 @@ def send_storm(
     rate_bps, priorities = storm.renewal.rate_bps, storm.priorities or (None,)
     judged = [] if at is None else [Storming(port=at, rate_bps=rate_bps, priorities=priorities)]
     sent = _sent([stream], judged, [], bypass=bypass, realtime=realtime, kernel_time=kernel_time)
-    kept, report = sent.report, _storm_report(sent, storm)
-    released = release and kept.streams[0].released
+    combined, report = sent.report, _storm_report(sent, storm)
+    released = release and combined.streams[0].released
     if telling.form == "json":
         document = report_document(report) | {"storm": storm_document(storm), "released": released}
-        echo(json.dumps(document | _proof_document(sent) | {"processors": kept.processors}, indent=2))
-    rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("sent by", thread_text(kept))]
+        echo(json.dumps(document | _proof_document(sent) | {"processors": combined.processors}, indent=2))
+    rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("sent by", thread_text(combined))]
     rows.append(("released", "at the end" if released else "no: the last pause expires"))
     if telling.form == "text" and not telling.quiet:
         echo(pairs(rows, width=max(len(name) for name, _ in rows)), wrap=True)
-    if report.gaps is not None and report.gaps.longer and not (kept.processors or kept.kept_by):
+    if report.gaps is not None and report.gaps.longer and not (combined.processors or combined.kept_by):
         warn("frames were too late to keep the link paused: with CAP_SYS_NICE, real-time threads send them")
     if at is None or sent.ended_by is not None:
         return exit_code_after(report, sent.ended_by)
@@ -173,8 +173,8 @@ def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) 
     """
     from ecmproto.frames.capture.linux.streams import StreamSender, may_run_ahead
 
-    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
-    with StreamSender(streams, bypass_queues=bypass, check=held.check) as sender, held:
+    interrupt = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    with StreamSender(streams, bypass_queues=bypass, check=interrupt.check) as sender, interrupt:
         for facts in sender.facts.values():
             check_link(facts)
         if bypass and not sender.bypasses:
@@ -192,11 +192,11 @@ def _timed_stream(streams: Sequence[Stream]) -> Iterator[TimedSender]:
     """
     from ecmproto.frames.capture.linux.timed_departures import TimedSender, time_keeping
 
-    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    interrupt = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
     with (
         time_keeping(streams[0].interface) as kind,
-        TimedSender(streams, kind, check=held.check) as sender,
-        held,
+        TimedSender(streams, kind, check=interrupt.check) as sender,
+        interrupt,
     ):
         for facts in sender.facts.values():
             check_link(facts)

@@ -59,7 +59,7 @@ def visible(text: str) -> str:
     if not _coloured or "\x1b" not in text:
         return escaped(text, keep="\n\t")
     return "".join(
-        part if place % 2 else escaped(part, keep="\n\t") for place, part in enumerate(_OWN.split(text))
+        part if index % 2 else escaped(part, keep="\n\t") for index, part in enumerate(_OWN.split(text))
     )
 
 

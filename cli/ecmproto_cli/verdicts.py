@@ -78,8 +78,8 @@ class Telling:
         if self.junit is None:
             return
         cases = [
-            JUnitCase(classname=name, name=expected, outcome=_IN_JUNIT[outcome], message=found)
-            for outcome, expected, found in verdicts
+            JUnitCase(classname=name, name=expected, outcome=_IN_JUNIT[outcome], message=observed)
+            for outcome, expected, observed in verdicts
         ]
         seconds = time.monotonic() - self.began
         with open_sink(self.junit, force=self.force) as sink:
@@ -139,13 +139,13 @@ def print_verdicts(
     """
     outcomes = [outcome for outcome, _, _ in verdicts]
     brief = quiet or outcomes.count("passed") > _MAX_PASSED
-    for outcome, expected, found in verdicts:
+    for outcome, expected, observed in verdicts:
         if (quiet and outcome != "failed") or (brief and outcome == "passed"):
             continue
         shown, style = _SHOWN[outcome]
         echo(f"  {paint(shown.ljust(7), style)}  {expected}")
         if explain or outcome != "passed":
-            echo(f"           {found}")
+            echo(f"           {observed}")
     if not quiet:
         echo(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in _SHOWN))
 

@@ -17,7 +17,7 @@ _RIGHT = _LEFT + _BOX_WIDTH
 _GAP = 52
 _PORT = 17
 """Distance between the ends of two arrows at the same side of a box."""
-_LEAST_BULGE, _BULGE = 34, 26
+_MIN_BULGE, _BULGE = 34, 26
 
 
 def state_diagram(states: Sequence[str], transitions: Sequence[Transition], title: str) -> str:
@@ -51,7 +51,7 @@ def state_diagram(states: Sequence[str], transitions: Sequence[Transition], titl
         right = place[each.after] >= place[each.before]
         x, sign = (_RIGHT, 1) if right else (_LEFT, -1)
         first, last = at[number, 0], at[number, 1]
-        bulge = sign * min(_LEAST_BULGE + _BULGE * lanes[number], 118)
+        bulge = sign * min(_MIN_BULGE + _BULGE * lanes[number], 118)
         out, tip = x + bulge, x + sign * 3
         curve = f"M{x:.1f} {first:.1f}C{out:.1f} {first:.1f} {out:.1f} {last:.1f} {tip:.1f} {last:.1f}"
         parts.append(f'<path class="edge" marker-end="url(#arrow)" d="{curve}"/>')

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-_LEAST, _BEYOND = -(1 << 63), 1 << 63
+_MIN, _BEYOND = -(1 << 63), 1 << 63
 
 
 def typing_key(value: Any) -> Any:
@@ -22,7 +22,7 @@ def typing_key(value: Any) -> Any:
     if kind is np.ndarray:
         return value.dtype, value.ndim, value.flags.num
     if kind is int:
-        return kind if _LEAST <= value < _BEYOND else None
+        return kind if _MIN <= value < _BEYOND else None
     if kind is bool or kind is float or value is None:
         return kind
     if isinstance(value, tuple):
@@ -50,7 +50,7 @@ def _described(value: Any) -> str | None:
         access = ("" if flags.writeable else " fixed") + ("" if flags.aligned else " unaligned")
         return f"array({_named(value.dtype)} {value.ndim}{layout}{access})"
     if kind is int:
-        return "int" if _LEAST <= value < _BEYOND else None
+        return "int" if _MIN <= value < _BEYOND else None
     if kind is bool or kind is float or value is None:
         return kind.__name__
     if isinstance(value, np.generic):

@@ -211,11 +211,11 @@ class _Entry:
     def __init__(self, context: Any, described: Any, name: str) -> None:
         self._context = context
         self.module = module = context.create_module(name)
-        conventions, kinds = context.call_conv, described.argtypes
+        conventions, types = context.call_conv, described.argtypes
         native = ir.Function(
-            module, conventions.get_function_type(described.restype, kinds), described.llvm_func_name
+            module, conventions.get_function_type(described.restype, types), described.llvm_func_name
         )
-        scalars = [scalar for kind in kinds for scalar in self._scalar_types(kind)]
+        scalars = [scalar for kind in types for scalar in self._scalar_types(kind)]
         address = _OCTET.as_pointer()
         function = ir.Function(
             module,
@@ -225,8 +225,8 @@ class _Entry:
         self._builder = builder = ir.IRBuilder(function.append_basic_block("entry"))
         returned, error, *given = function.args
         remaining = iter(given)
-        arguments = [self._native_value(kind, remaining) for kind in kinds]
-        status, value = conventions.call_function(builder, native, described.restype, kinds, arguments)
+        arguments = [self._native_value(kind, remaining) for kind in types]
+        status, value = conventions.call_function(builder, native, described.restype, types, arguments)
         with builder.if_then(status.is_error, likely=False):
             with builder.if_then(status.is_user_exc):
                 raised = builder.bitcast(status.excinfoptr, address.as_pointer())

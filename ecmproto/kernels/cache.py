@@ -58,21 +58,21 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code that an earlier process saved for a signature, or ``None``."""
-        asked = self._asked(sig, target_context.codegen())
-        pickled = load(self._code.co_filename, asked.name, asked.stamp)
-        found = None if pickled is None else _made_of(pickled, asked, target_context)
-        if found is None:
+        request = self._asked(sig, target_context.codegen())
+        pickled = load(self._code.co_filename, request.name, request.stamp)
+        overload = None if pickled is None else _made_of(pickled, request, target_context)
+        if overload is None:
             compiled.append(self.kernel)
             under_way.append(self.kernel)
-        return found
+        return overload
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the compiled code ``data`` of one signature if possible."""
         if self.kernel in under_way:
             under_way.remove(self.kernel)
         if not data.library.has_dynamic_globals and self.cache_path is not None:
-            asked = self._asked(sig, data.codegen)
-            save(self._code.co_filename, asked.name, asked.stamp, _packed(asked, data))
+            request = self._asked(sig, data.codegen)
+            save(self._code.co_filename, request.name, request.stamp, _packed(request, data))
 
     def _asked(self, signature: Any, codegen: Any) -> _Asked:
         """Return the file name, target and source digest for a signature in this process."""
@@ -92,11 +92,11 @@ class _Asked(NamedTuple):
     stamp: bytes
 
 
-def _made_of(pickled: bytes, asked: _Asked, target_context: Any) -> Any:
+def _made_of(pickled: bytes, request: _Asked, target_context: Any) -> Any:
     """Return the compiled code in a file, or ``None`` for code of another target or an invalid file."""
     try:
         made_for, outside, reduced = pickle.loads(pickled)
-        if made_for != asked.key:
+        if made_for != request.key:
             return None
         if not all(map(_address_of, outside)):
             # Loads the symbols that compiling needs, in half the time of importing numba.  Code that uses
@@ -108,7 +108,7 @@ def _made_of(pickled: bytes, asked: _Asked, target_context: Any) -> Any:
         return None
 
 
-def _packed(asked: _Asked, data: Any) -> bytes:
+def _packed(request: _Asked, data: Any) -> bytes:
     """Return the compiled code ``data`` as a pickle.
 
     The code for linking into other kernels would take half of the space. No kernel needs this code
@@ -120,7 +120,7 @@ def _packed(asked: _Asked, data: Any) -> bytes:
     library = name, kind, (machine_code, _symbols(data.library))
     file = io.BytesIO()
     pickler: Any = _Pickler
-    pickler(file, protocol=4).dump((asked.key, _outside(data.library), (library, *described)))
+    pickler(file, protocol=4).dump((request.key, _outside(data.library), (library, *described)))
     return file.getvalue()
 
 

@@ -52,8 +52,8 @@ _types: dict[Any, types.Type] = {}
 class _Listener(event.Listener):
     def on_start(self, event: Any) -> None:
         """Notify the observers that a compilation starts."""
-        for tell in list(when_compiling):
-            tell()
+        for listener in list(when_compiling):
+            listener()
 
     def on_end(self, event: Any) -> None:
         """Ignore the end of a compilation."""
@@ -90,10 +90,10 @@ class _Compiled(CPUDispatcher):
         key = typing_key(value)
         if key is None:
             return super().typeof_pyval(value)
-        found = _types.get(key)
-        if found is None:
-            found = _types[key] = super().typeof_pyval(value)
-        return found
+        cached = _types.get(key)
+        if cached is None:
+            cached = _types[key] = super().typeof_pyval(value)
+        return cached
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         # A constant argument has the type of any number.  Otherwise numba would compile the function again
@@ -144,9 +144,9 @@ def emit(made: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) ->
     """Compile and emit a kernel for these arguments if the library is being built."""
     if emitters:
         made._compilation_chain_init_hook()
-        kinds = tuple(map(made.typeof_pyval, arguments))
-        made.compile(kinds)
-        emitters[-1].kernel(function, describe(arguments), made.overloads[kinds])
+        types = tuple(map(made.typeof_pyval, arguments))
+        made.compile(types)
+        emitters[-1].kernel(function, describe(arguments), made.overloads[types])
 
 
 def _keep(compiler: Any, function: Callable[..., Any]) -> None:
@@ -182,8 +182,8 @@ class _Native(CFunc):
 def method_address(struct: type[Any], protocol: type[Any], name: str) -> int:
     """Return the address of a method of ``struct`` for an interface, and compile the method if necessary."""
     returned, arguments = struct_types.method_types(protocol, name)
-    kinds = struct_types.struct_type(struct), *arguments
-    made: Any = cached_entry(getattr(struct, name), returned, kinds)
+    types = struct_types.struct_type(struct), *arguments
+    made: Any = cached_entry(getattr(struct, name), returned, types)
     if emitters:
         emitters[-1].method(library.method_symbol(struct, protocol, name), made._made, struct.__module__)
     address: int = made.address
@@ -236,9 +236,9 @@ def _locations(error: Exception) -> Iterator[ir.Loc]:
     """Yield the source locations that numba was processing when the error was raised, outermost first."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         for name in ("self", "inst"):
-            place = getattr(frame.f_locals.get(name), "loc", None)
-            if isinstance(place, ir.Loc):
-                yield place
+            location = getattr(frame.f_locals.get(name), "loc", None)
+            if isinstance(location, ir.Loc):
+                yield location
 
 
 def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], str]:

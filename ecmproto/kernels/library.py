@@ -72,14 +72,14 @@ def _loaded() -> _Library | str:
     if unusual:
         return f"{unusual[0]} requires other code"
     try:
-        found = _Library(PATH)
+        library = _Library(PATH)
     except OSError as error:
         return (
             f"no library of kernels can be loaded: {error}"
             if PATH.exists()
             else "no library of kernels is installed"
         )
-    sources = found.information.get("sources")
+    sources = library.information.get("sources")
     changed = _changed(sources if isinstance(sources, dict) else {"": 0})  # older versions have no dict
     if changed is not None:
         why = (
@@ -88,7 +88,7 @@ def _loaded() -> _Library | str:
         )
         warnings.warn(why, CacheWarning, stacklevel=2)
         return why
-    return found
+    return library
 
 
 def is_loaded() -> bool:
@@ -103,14 +103,14 @@ def is_ready() -> bool:
 
 def why_not() -> str:
     """Return the reason why no library is used, or empty text."""
-    found = _loaded()
-    return "" if isinstance(found, _Library) else found
+    library = _loaded()
+    return "" if isinstance(library, _Library) else library
 
 
 def information() -> Mapping[str, Any]:
     """Return the library's sources, compiler versions and processor. Empty without a library."""
-    found = _loaded()
-    return {**found.information, "path": str(found.path)} if isinstance(found, _Library) else {}
+    library = _loaded()
+    return {**library.information, "path": str(library.path)} if isinstance(library, _Library) else {}
 
 
 def checksum(path: Path | str) -> int | None:
@@ -127,7 +127,9 @@ def _changed(sources: Mapping[str, int]) -> str | None:
 
     The check takes about 4 ms. A library of other sources might receive arrays of an unexpected length.
     """
-    return next((path for path, wanted in sources.items() if checksum(f"{PACKAGE}/{path}") != wanted), None)
+    return next(
+        (path for path, expected in sources.items() if checksum(f"{PACKAGE}/{path}") != expected), None
+    )
 
 
 def symbol(function: Callable[..., Any], described: str) -> str | None:
@@ -152,38 +154,38 @@ def method_symbol(struct: type[Any], protocol: type[Any], name: str) -> str | No
 
 def _is_of_module(made: Any) -> bool:
     """Return whether a function or class is an attribute of the module that defines the function or class."""
-    found = getattr(sys.modules.get(made.__module__), made.__qualname__, None)
-    return found is made or getattr(found, "py_func", None) is made
+    attribute = getattr(sys.modules.get(made.__module__), made.__qualname__, None)
+    return attribute is made or getattr(attribute, "py_func", None) is made
 
 
 def entry(
     function: Callable[..., Any], arguments: tuple[Any, ...], *, released: bool
 ) -> Callable[[tuple[Any, ...]], Any] | None:
     """Return a callable that runs a kernel with these types, or ``None`` if the library has none."""
-    found = _loaded()
-    described = describe(arguments) if isinstance(found, _Library) else None
+    library = _loaded()
+    described = describe(arguments) if isinstance(library, _Library) else None
     name = None if described is None else symbol(function, described)
-    if name is None or not isinstance(found, _Library):
+    if name is None or not isinstance(library, _Library):
         return None
-    returns = found.text(name + RETURNS)
+    returns = library.text(name + RETURNS)
     if returns is None:
         return None
-    called = getattr(found.released if released else found.held, name)
+    called = getattr(library.released if released else library.held, name)
     given: list[Any] = []
     append_scalars(arguments, given)
-    kinds = [ctypes.c_double if isinstance(each, float) else ctypes.c_int64 for each in given]
-    called.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *kinds]
+    types = [ctypes.c_double if isinstance(each, float) else ctypes.c_int64 for each in given]
+    called.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *types]
     return _caller(called, returns)
 
 
 def method(struct: type[Any], protocol: type[Any], name: str) -> int | None:
     """Return the address of a method, or ``None`` if the library does not contain the method."""
-    found = _loaded()
-    wanted = method_symbol(struct, protocol, name)
-    if wanted is None or not isinstance(found, _Library):
+    library = _loaded()
+    symbol = method_symbol(struct, protocol, name)
+    if symbol is None or not isinstance(library, _Library):
         return None
     try:
-        return _address(found.released, wanted)
+        return _address(library.released, symbol)
     except ValueError:
         return None
 
@@ -237,9 +239,9 @@ def _raise(address: int) -> NoReturn:
         error: Exception = pkgutil.resolve_name(kind)(*message)
     else:  # a method compiled by numba: a pickle of one frame with class, arguments and location
         octets = ctypes.c_uint64.from_address(address + _FRAME_LENGTH_AT).value
-        made, values, place = pickle.loads(ctypes.string_at(address, _FRAME_LENGTH_AT + 8 + octets))
+        made, values, location = pickle.loads(ctypes.string_at(address, _FRAME_LENGTH_AT + 8 + octets))
         error = made(*values or ())
-        name, path, line = map(str, place or ("", "", 1))
+        name, path, line = map(str, location or ("", "", 1))
     if not name:
         raise error
     code: CodeType = compile("\n" * (int(line) - 1) + "raise error", str(PACKAGE.parent / path), "exec")

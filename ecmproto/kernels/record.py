@@ -185,8 +185,8 @@ class _Area:
         if octets > len(self._rest):
             self._rest = np.frombuffer(_pages(_AREA_OCTETS), np.uint8)
         rest = len(self._rest) - octets
-        self._rest, taken = self._rest[:rest], self._rest[rest:]
-        return taken
+        self._rest, block = self._rest[:rest], self._rest[rest:]
+        return block
 
 
 _area: ContextVar[_Area | None] = ContextVar("area", default=None)

@@ -65,14 +65,14 @@ def _compilers() -> str:
 
 def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
     """Return a function and all compiled functions that the function calls directly or indirectly."""
-    found, pending = {function}, [function]
+    reached, pending = {function}, [function]
     while pending:
         for _, value in _dependencies(pending.pop()):
             called = functions.get(id(value))
-            if called is not None and called not in found:
-                found.add(called)
+            if called is not None and called not in reached:
+                reached.add(called)
                 pending.append(called)
-    return found
+    return reached
 
 
 def _dependencies(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
@@ -84,9 +84,9 @@ def _dependencies(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _meaning(function: Callable[..., Any]) -> tuple[Any, ...]:
-    taken = [(name, _value(value)) for name, value in _dependencies(function)]
+    values = [(name, _value(value)) for name, value in _dependencies(function)]
     text = _text(function.__code__, function.__doc__)
-    return function.__module__, function.__qualname__, function.__defaults__, text, taken
+    return function.__module__, function.__qualname__, function.__defaults__, text, values
 
 
 def _text(code: CodeType, doc: str | None = None) -> tuple[Any, ...]:

@@ -81,10 +81,10 @@ def numba_type(hint: Any) -> Any:
         return types.none
     if isinstance(hint, type) and issubclass(hint, tuple):
         hints = get_type_hints(hint, include_extras=True)
-        kinds = [numba_type(hints[name]) for name in cast(Any, hint)._fields]
-        if all(kind == kinds[0] for kind in kinds):
-            return types.NamedUniTuple(kinds[0], len(kinds), hint)
-        return types.NamedTuple(kinds, hint)
+        parts = [numba_type(hints[name]) for name in cast(Any, hint)._fields]
+        if all(kind == parts[0] for kind in parts):
+            return types.NamedUniTuple(parts[0], len(parts), hint)
+        return types.NamedTuple(parts, hint)
     kind, of = part_of(hint)
     match kind:
         case "array":
@@ -320,8 +320,8 @@ def _converted(context: Any, builder: Any, value: Any, source: Any, target: Any)
     if source == target:
         return value
     elements = [
-        context.cast(builder, builder.extract_value(value, number), *kinds)
-        for number, kinds in enumerate(zip(source, target, strict=True))
+        context.cast(builder, builder.extract_value(value, number), *types)
+        for number, types in enumerate(zip(source, target, strict=True))
     ]
     return context.make_tuple(builder, target, elements)
 
@@ -378,13 +378,13 @@ def _write_back(context: Any, builder: Any, typ: StructType, struct: Any, own: A
     layout = layout_of(typ.struct)
     for name, kind in _own_parts(typ):
         shape = context.get_value_type(kind)
-        there, here = (
+        target_row, here = (
             builder.inttoptr(_word(builder, each, layout.at[name]), shape) for each in (struct, own)
         )
         if isinstance(kind, StructType):
-            _write_back(context, builder, kind, there, here)
+            _write_back(context, builder, kind, target_row, here)
         else:
-            _copy(builder, here, there, kind.size // _WORD_OCTETS)
+            _copy(builder, here, target_row, kind.size // _WORD_OCTETS)
 
 
 def _allocate(builder: Any, count: int) -> Any:

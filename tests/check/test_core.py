@@ -14,7 +14,7 @@ from ecmproto.control.mechanisms.api.parameters import Parameters, count, durati
 from ecmproto.errors import ParameterError
 from ecmproto.tools.check import Checker, Family, Judged, Rows, Rule, Subject, chosen, find_rule
 from ecmproto.tools.check.keyed import TIME, Chain, Pairs, events
-from ecmproto.tools.check.report import MOST_CASES, Report
+from ecmproto.tools.check.report import MAX_CASES, Report
 from ecmproto.tools.check.rule import SENDER, Settings, Shift, Where, mac_of_key, value_of
 from tests.check.planting import LINKS, MS, START_NS, Event, batch_of, checked, checker_of, faults, frame
 
@@ -132,13 +132,13 @@ def test_findings_beyond_the_limit_are_counted() -> None:
 
 def test_subjects_beyond_the_limit_are_summed_as_others() -> None:
     report = Report(RULES[:1])
-    keys = np.arange(MOST_CASES + 5, dtype=np.int64)
+    keys = np.arange(MAX_CASES + 5, dtype=np.int64)
     zeros = np.zeros_like(keys)
     where = Where(zeros + 1, zeros, zeros, keys)
     report.tell("TOY001", where, Judged(np.ones(len(keys), np.bool_), "wrong"))
     cases = report.cases("TOY001")
     assert (len(cases), cases[-1].subject, cases[-1].judged, cases[-1].wrong) == (
-        MOST_CASES + 1, "others", 5, 5,
+        MAX_CASES + 1, "others", 5, 5,
     )  # fmt: skip
 
 

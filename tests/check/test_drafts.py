@@ -138,7 +138,7 @@ def test_tags_name_points_that_sent_feedback(kind: str, rule: str, tag: str) -> 
 
 
 def test_flows_beyond_the_limit_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Associations, "_MOST", 2)
+    monkeypatch.setattr(Associations, "_MAX", 2)
     seen: list[Event] = [(at, data(src=f"02:00:00:00:00:{at:02x}")) for at in range(1, 5)]
     seen += [(9, ecm()), (10, data(cm_tag(OTHER)))]
     result = checked(seen, ["ECM007"])

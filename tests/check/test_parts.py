@@ -25,7 +25,7 @@ LINKS = (
     Interface(index=0, linktype=1, name="east", speed_bps=10**10),
     Interface(index=1, linktype=1, name="west"),
 )
-MOST = 500
+MAX = 500
 NAMES = (
     "mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "ecm_cp.pcap", "bcn_cp.pcap", "e2cm_edge.pcap",
     "fecn_edge.pcap", "dbp_edge.pcap", "lldp_cn.pcap", "dcbx.pcap", "malformed.pcapng", "hotspot.pcap.gz",
@@ -39,13 +39,13 @@ def frames_of(name: str) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     """Return the first frames of a bundled capture, with times that start at 0."""
     frames: list[bytes] = []
     times: list[int] = []
-    with open_capture(FOLDER / name, batch_frames=MOST) as reader:
+    with open_capture(FOLDER / name, batch_frames=MAX) as reader:
         for batch in reader:
             frames += batch.frames()
             times += batch.time_ns.tolist()
-            if len(frames) >= MOST:
+            if len(frames) >= MAX:
                 break
-    return frames[:MOST], np.array(times[:MOST]) - min(times[:MOST])
+    return frames[:MAX], np.array(times[:MAX]) - min(times[:MAX])
 
 
 @st.composite
@@ -54,9 +54,7 @@ def captures(draw: st.DrawFn) -> Batch:
     frames: list[bytes] = []
     times, links = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     now = 1_700_000_000_000_000_000
-    stretches = st.tuples(
-        st.sampled_from(NAMES), st.integers(0, MOST), st.integers(1, 120), st.integers(0, 1)
-    )
+    stretches = st.tuples(st.sampled_from(NAMES), st.integers(0, MAX), st.integers(1, 120), st.integers(0, 1))
     for name, first, count, link in draw(st.lists(stretches, min_size=1, max_size=7)):
         octets, at = frames_of(name)
         first = min(first, len(octets) - 1)

@@ -87,7 +87,7 @@ def test_cnms_beyond_the_limit_use_the_estimate(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_congestion_points_beyond_the_limit_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FeedbackAgainstQueue, "_MOST_POINTS", 1)
+    monkeypatch.setattr(FeedbackAgainstQueue, "_MAX_POINTS", 1)
     seen: list[Event] = []
     for at, (offset, delta) in enumerate(QUEUES):
         fb = feedback(offset, delta, 2, 26_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ecmproto.control.live.device import InterfaceCounts, ProcessorWait, Snapshot
-from ecmproto.control.live.port import MOST_FRAMES, buffer_of, slot_octets
+from ecmproto.control.live.port import MAX_FRAMES, buffer_of, slot_octets
 from ecmproto.errors import ParameterError
 from ecmproto.wire.codec import EtherTypes
 from ecmproto_cli.commands.live import Reporter, Role, Running, live_line, live_table
@@ -79,7 +79,7 @@ class TestBuffers:
         assert buffer_of("1000frames") == (1000, 1_518_000)
         assert buffer_of("1 frame") == (1, 1518)
         assert buffer_of("600kB") == (10_000, 600_000)
-        assert buffer_of("1GB") == (MOST_FRAMES, 10**9)
+        assert buffer_of("1GB") == (MAX_FRAMES, 10**9)
 
     @pytest.mark.parametrize("text", ["frames", "-1frames", "999999999999frames"])
     def test_other_buffers_are_refused(self, text: str) -> None:

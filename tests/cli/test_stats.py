@@ -19,7 +19,7 @@ from pcaps.manifest import FOLDER
 from tests.stats.test_pauses import EAST, WEST, other, pause, pfc
 
 MIXED, HOTSPOT = str(FOLDER / "mixed.pcap"), str(FOLDER / "hotspot.pcap.gz")
-MOST_COLUMNS = 100
+MAX_COLUMNS = 100
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
@@ -43,7 +43,7 @@ def test_the_table_equals_the_golden_file(capsys: pytest.CaptureFixture[str]) ->
 def test_tables_are_narrow_without_empty_sections(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["-r", str(path), "--color", "never"], capsys)
     lines = out.splitlines()
-    assert max(len(line) for line in lines[1:]) <= MOST_COLUMNS
+    assert max(len(line) for line in lines[1:]) <= MAX_COLUMNS
     assert not any(line != line.rstrip() for line in lines if "│" not in line and "█" not in line)
     assert ("CNMs by congestion point" in out) == (
         path.name in ("mixed.pcap", "mixed.pcapng", "qcn_cp.pcapng", "qcn_pbb.pcap", "malformed.pcapng")

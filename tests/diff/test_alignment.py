@@ -15,7 +15,7 @@ from ecmproto.tools.diff import alignment
 from ecmproto.tools.diff.alignment import Pairs, align, in_order
 from ecmproto.tools.diff.digests import Digests
 
-MOST_OCTETS = 120
+MAX_OCTETS = 120
 """Maximum memory in octets per frame, in addition to the digest."""
 
 
@@ -114,4 +114,4 @@ def test_memory_is_a_few_times_the_digests(how: str) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(found.same) + len(found.moved) + len(found.changed) + len(found.missing) == count
-    assert peak < MOST_OCTETS * 2 * count
+    assert peak < MAX_OCTETS * 2 * count

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-MOST_FILES = 5
+MAX_FILES = 5
 """Maximum number of files that a reader looks through."""
 
 
@@ -24,4 +24,4 @@ def test_each_question_is_answered_by_one_search(repository: Path) -> None:
         pattern = re.compile(search, re.I)
         found = [name for name, text in texts.items() if pattern.search(text)]
         assert answer in found, question
-        assert len(found) <= MOST_FILES, (question, found)
+        assert len(found) <= MAX_FILES, (question, found)

@@ -19,9 +19,9 @@ from ecmproto.control.engine.event_heap import (
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 
-MOST = 20
+MAX = 20
 TIMES = st.sampled_from([0, 1, 2, 3, 4, 5, 1_000, NEVER_NS])
-CHANGES = st.lists(st.tuples(st.integers(0, MOST - 1), TIMES), max_size=80)
+CHANGES = st.lists(st.tuples(st.integers(0, MAX - 1), TIMES), max_size=80)
 
 
 def by_sorting(due_ns: list[int]) -> tuple[int, int]:
@@ -29,7 +29,7 @@ def by_sorting(due_ns: list[int]) -> tuple[int, int]:
     return min((time_ns, entry) for entry, time_ns in enumerate(due_ns))
 
 
-@given(st.integers(1, MOST), CHANGES)
+@given(st.integers(1, MAX), CHANGES)
 def test_first_entry_equals_a_sorted_lists(entries: int, changes: list[tuple[int, int]]) -> None:
     events, due_ns = new_event_heap(entries), [NEVER_NS] * entries
     assert (first_ns(events), first(events)) == (NEVER_NS, 0)
@@ -44,7 +44,7 @@ def test_first_entry_equals_a_sorted_lists(entries: int, changes: list[tuple[int
         assert not is_next_due(events, min(bound_ns, NEVER_NS) - 1)
 
 
-@given(st.lists(TIMES, min_size=1, max_size=MOST))
+@given(st.lists(TIMES, min_size=1, max_size=MAX))
 def test_entries_come_in_time_and_number_order(times_ns: list[int]) -> None:
     events = new_event_heap(len(times_ns))
     for entry, time_ns in enumerate(times_ns):
@@ -66,7 +66,7 @@ def test_all_entries_due_at_once_come_by_number() -> None:
     assert came == list(range(50))
 
 
-@given(st.lists(TIMES, min_size=1, max_size=MOST), st.integers(0, MOST), CHANGES)
+@given(st.lists(TIMES, min_size=1, max_size=MAX), st.integers(0, MAX), CHANGES)
 def test_bulk_changes_equal_single_changes(
     times_ns: list[int], more: int, changes: list[tuple[int, int]]
 ) -> None:

@@ -22,7 +22,7 @@ from bench.fleet import (
 from ecmproto_cli.main import run
 
 FILES = 60
-MOST_MIB = 1024
+MAX_MIB = 1024
 """Maximum memory of a worker in MiB."""
 PATIENCE_S = 120.0
 
@@ -74,4 +74,4 @@ def test_killed_workers_and_schedulers_change_nothing(tmp_path: Path) -> None:
     # what was done was not done again
     rows = [json.loads(line) for line in (broken / ".done.ndjson").read_text().splitlines()]
     assert len(rows) == len({row["digest"] for row in rows}) == FILES - 1
-    assert max(peaks.peaks_mib.values()) < MOST_MIB
+    assert max(peaks.peaks_mib.values()) < MAX_MIB

@@ -52,7 +52,7 @@ from tests.conftest import requires
 from tests.namespaces import PATIENCE_S
 
 LINE = "ecmproto fuzz decode --as-is -r case.pcap"
-MOST_CASES = 20 * BATCH_CASES
+MAX_CASES = 20 * BATCH_CASES
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def campaign(
 
 
 def only_finding(found: AgreementCampaign) -> Finding:
-    (finding,) = found.run(lambda _: not found.findings, max_cases=MOST_CASES)
+    (finding,) = found.run(lambda _: not found.findings, max_cases=MAX_CASES)
     return finding
 
 
@@ -189,7 +189,7 @@ def test_planted_defects_of_the_schema(
 
     monkeypatch.setattr(module, name, planted)
     found = campaign(tmp_path, check)
-    (finding, *_) = found.run(lambda _: not found.findings, max_cases=MOST_CASES)
+    (finding, *_) = found.run(lambda _: not found.findings, max_cases=MAX_CASES)
     assert finding.outcome.signature.startswith(what)
     assert VLAN in decode_lax(finding.frames[0])
     assert len(finding.frames[0]) == 18

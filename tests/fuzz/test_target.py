@@ -36,7 +36,7 @@ from tests.conftest import requires
 PCAPS = Path(__file__).parents[2] / "pcaps"
 READER = Path(__file__).parent / "planted" / "reader.py"
 DECODER = Path(__file__).parent / "planted" / "decoder.c"
-MOST_RUNS = 600
+MAX_RUNS = 600
 
 
 def corpus(*names: str) -> list[bytes]:
@@ -59,7 +59,7 @@ def shown_again(folder: Path) -> CaseOutcome:
 
 def first_finding(campaign: TargetCampaign) -> Finding:
     def going_on(progress: Progress) -> bool:
-        return progress.runs < MOST_RUNS and not campaign.findings
+        return progress.runs < MAX_RUNS and not campaign.findings
 
     (found,) = campaign.run(going_on)
     return found

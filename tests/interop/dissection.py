@@ -28,7 +28,7 @@ NAMES = (
     *(f"eth.{tail}" for tail in TAILS),
 )
 ETHERTYPES = EtherTypes(csig=0x9900, key_frame=0x9901)
-MOST_LAYERS = 400
+MAX_LAYERS = 400
 """Maximum number of layers that tshark dissects."""
 STOP_AT = ("ip", "ipv6", "llc", "arp", "mpls", "pppoes", "pppoed", "infiniband", "vxlan")
 """Layers that tshark dissects deeper than the codec, so that it may find other frames in them."""
@@ -113,7 +113,7 @@ def crafted(cls: type[Layer], count: int, seed: int = 1) -> Iterator[Sample]:
     valid = [_valid(cls, random_of(seed, index)) for index in range(count - count // 3)]
     cases = Cases(valid, seed=seed)
     for index, octets in enumerate([*valid, *(cases[index].octets for index in range(count // 3))]):
-        if len(decode_lax(octets).layers) <= MOST_LAYERS:
+        if len(decode_lax(octets).layers) <= MAX_LAYERS:
             yield Sample(where=f"{cls.prefix} {index}", octets=octets, original=len(octets))
 
 

@@ -112,6 +112,6 @@ def test_a_long_file_of_sizes_is_refused(scenario: Callable[[str], str], tmp_pat
 def test_captures_of_too_many_frames_are_refused(
     scenario: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captured, "MOST_FRAMES", 2)
+    monkeypatch.setattr(captured, "MAX_FRAMES", 2)
     with pytest.raises(SpecError, match="at most 2 frames, got more"):
         run_captures(load_scenario(scenario(capture("in.pcap"))))

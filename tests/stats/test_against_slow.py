@@ -32,7 +32,7 @@ from tests.stats.slow import Slow
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 BUNDLED = sorted(path for path in PCAPS.iterdir() if ".pcap" in "".join(path.suffixes))
-MOST_FRAMES = 3000
+MAX_FRAMES = 3000
 
 INTERFACES = (
     Interface(index=0, linktype=1, name="a"),
@@ -129,7 +129,7 @@ def test_bundled_captures(path: Path, batch_frames: int) -> None:
     with open_capture(path, batch_frames=batch_frames) as reader:
         for batch in reader:
             batches.append(batch)
-            if batch.first + len(batch) >= MOST_FRAMES:
+            if batch.first + len(batch) >= MAX_FRAMES:
                 break
         interfaces = reader.interfaces
         assert_same(counted(batches, interfaces), Slow(batches, interfaces).result())

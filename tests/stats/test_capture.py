@@ -17,9 +17,9 @@ from ecmproto.errors import CaptureError, FilterError, ParameterError
 from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, open_capture
 from ecmproto.frames.stats import Accumulator, Statistics, as_document, capture_stats, document_text
 from ecmproto.frames.stats.counters import (
-    MOST_FLOWS,
-    MOST_MALFORMED,
-    MOST_POINTS,
+    MAX_FLOWS,
+    MAX_MALFORMED,
+    MAX_POINTS,
     OTHER_MALFORMED,
     FrameCounts,
     malformation,
@@ -139,33 +139,33 @@ def test_frames_without_a_time() -> None:
 
 
 def test_excess_congestion_points_are_left_out() -> None:
-    frames = [cnm(number) for number in range(MOST_POINTS + 3)] + [cnm(MOST_POINTS + 7), cnm(0)]
+    frames = [cnm(number) for number in range(MAX_POINTS + 3)] + [cnm(MAX_POINTS + 7), cnm(0)]
     found = of_frames(frames)
-    assert [each.cpid for each in found.congestion_points] == list(range(MOST_POINTS))
+    assert [each.cpid for each in found.congestion_points] == list(range(MAX_POINTS))
     assert found.congestion_points[0].frames == 2
     assert found.left_out["congestion_points"] == 4
-    assert any(f"beyond the first {MOST_POINTS}" in note for note in found.notes)
+    assert any(f"beyond the first {MAX_POINTS}" in note for note in found.notes)
 
 
 def test_excess_flows_are_left_out() -> None:
     template = np.frombuffer(cnm(1), np.uint8)
-    matrix = np.tile(template, (MOST_FLOWS + 100, 1))
-    matrix[:, 4:6] = np.arange(1, MOST_FLOWS + 101, dtype=">u2").view(np.uint8).reshape(-1, 2)
+    matrix = np.tile(template, (MAX_FLOWS + 100, 1))
+    matrix[:, 4:6] = np.arange(1, MAX_FLOWS + 101, dtype=">u2").view(np.uint8).reshape(-1, 2)
     counts = Accumulator()
     counts.add(Batch.from_matrix(matrix))
     found = counts.result()
-    assert len(found.message_flows) == MOST_FLOWS
+    assert len(found.message_flows) == MAX_FLOWS
     assert found.left_out == {"message_flows": 100}
-    assert found.congestion_points[0].frames == MOST_FLOWS + 100
+    assert found.congestion_points[0].frames == MAX_FLOWS + 100
 
 
 def test_excess_malformation_types_are_counted_as_others() -> None:
     counts = FrameCounts()
-    counts.malformed.update(f"way {number}" for number in range(MOST_MALFORMED))
+    counts.malformed.update(f"way {number}" for number in range(MAX_MALFORMED))
     counts.add_errors({"cnm at octet 14: expected 24 octets, got 3 octets": 5, "way 3": 1})
     assert counts.malformations[OTHER_MALFORMED] == counts.left_out == 5
     assert counts.malformations["way 3"] == 2
-    assert len(counts.malformations) == MOST_MALFORMED + 1
+    assert len(counts.malformations) == MAX_MALFORMED + 1
 
 
 @pytest.mark.parametrize(

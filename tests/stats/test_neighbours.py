@@ -7,7 +7,7 @@ import json
 from ecmproto.errors import escaped
 from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.stats import Accumulator, Neighbour, as_document
-from ecmproto.frames.stats.neighbours import MOST_NEIGHBOURS, MOST_OCTETS
+from ecmproto.frames.stats.neighbours import MAX_NEIGHBOURS, MAX_OCTETS
 from ecmproto.tools.craft import build
 from ecmproto.wire.codec import encode
 from ecmproto_cli.stats_table import stats_table
@@ -90,10 +90,10 @@ def test_latest_advertisement_counts_and_survives_shutdown() -> None:
 def test_excess_neighbours_are_counted() -> None:
     frames = [
         lldp(f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}", "lldppfc")
-        for number in range(MOST_NEIGHBOURS + 3)
+        for number in range(MAX_NEIGHBOURS + 3)
     ]
-    result = counted(*frames, (frames[0][0] + bytes(MOST_OCTETS), 0)).result()
-    assert (len(result.neighbours), result.left_out["neighbours"]) == (MOST_NEIGHBOURS, 4)
+    result = counted(*frames, (frames[0][0] + bytes(MAX_OCTETS), 0)).result()
+    assert (len(result.neighbours), result.left_out["neighbours"]) == (MAX_NEIGHBOURS, 4)
     assert any("LLDP" in note for note in result.notes)
 
 

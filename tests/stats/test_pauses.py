@@ -8,7 +8,7 @@ import pytest
 
 from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.stats import Accumulator, ClassPause, PauseTimes
-from ecmproto.frames.stats.pauses import MOST_LANES, MOST_SENDERS
+from ecmproto.frames.stats.pauses import MAX_LANES, MAX_SENDERS
 from ecmproto.wire.codec import PFC, Data, Ethernet, Frame, Pause, encode
 
 EAST, WEST = bytes.fromhex("02000000000e"), bytes.fromhex("02000000000f")
@@ -200,15 +200,15 @@ def test_result_is_repeatable_and_may_be_extended() -> None:
 
 
 def test_excess_senders_are_left_out() -> None:
-    sources = [number.to_bytes(6) for number in range(1, MOST_SENDERS + 6)]
+    sources = [number.to_bytes(6) for number in range(1, MAX_SENDERS + 6)]
     counts = Accumulator()
     frames = [pause(10, source) for source in sources] + [other()]
     counts.add(Batch.from_frames(frames, time_ns=[START_NS] * len(sources) + [START_NS + 10**6]))
     statistics = counts.result()
     assert statistics.pauses is not None
-    assert [each.source for each in statistics.pauses.senders] == sources[:MOST_SENDERS]
+    assert [each.source for each in statistics.pauses.senders] == sources[:MAX_SENDERS]
     assert {each.paused_ns for each in statistics.pauses.senders} == {512}
     assert statistics.left_out == {"pause_senders": 5}
     assert any(each.startswith("5 frames from senders of pauses beyond") for each in statistics.notes)
     drawn = [each for each in statistics.pauses.senders if each.classes[0].paused_ns_over_time]
-    assert len(drawn) == MOST_LANES
+    assert len(drawn) == MAX_LANES

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.stats import Accumulator, QueuePair, RoceTraffic, Statistics
-from ecmproto.frames.stats.roce import MOST_QUEUE_PAIRS
+from ecmproto.frames.stats.roce import MAX_QUEUE_PAIRS
 from ecmproto.wire.codec import UDP, Data, Ethernet, Frame, IPv4, IPv6, Layer, encode
 from ecmproto.wire.formats.infiniband import AETH, BTH, GRH, ICRC, RETH
 from ecmproto.wire.formats.ip import CE, ECT0
@@ -219,9 +219,9 @@ def test_a_million_queue_pairs_in_bounded_memory() -> None:
     peak = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert found.roce is not None
-    assert (found.roce.frames, len(found.roce.queue_pairs)) == (10 * count, MOST_QUEUE_PAIRS)
+    assert (found.roce.frames, len(found.roce.queue_pairs)) == (10 * count, MAX_QUEUE_PAIRS)
     assert found.left_out["queue_pairs"] > 9 * count
-    assert f"to RoCE queue pairs beyond the first {MOST_QUEUE_PAIRS} counted" in " ".join(found.notes)
+    assert f"to RoCE queue pairs beyond the first {MAX_QUEUE_PAIRS} counted" in " ".join(found.notes)
     assert before < 100e6
     assert peak < 120e6
 
@@ -292,7 +292,7 @@ def orderly() -> list[Event]:
 @pytest.mark.parametrize("kept", [40, 100])
 def test_parts_beyond_the_history_limit_merge(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     events = orderly()
-    monkeypatch.setattr("ecmproto.frames.stats.roce.MOST_KEPT", kept)
+    monkeypatch.setattr("ecmproto.frames.stats.roce.MAX_KEPT", kept)
     wanted = counted(events)
     assert wanted.roce is not None
     assert wanted.roce.delay_ns is not None

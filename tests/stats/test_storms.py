@@ -9,7 +9,7 @@ import pytest
 from ecmproto.errors import ParameterError
 from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.stats import Accumulator, ClassPause, PauseStorm, Statistics
-from ecmproto.frames.stats.pauses import MOST_STORMS, REACTION_NS
+from ecmproto.frames.stats.pauses import MAX_STORMS, REACTION_NS
 from ecmproto.wire.codec import VLAN, Data, Ethernet, Frame, encode
 from tests.stats.test_pauses import EAST, LINKS, START_NS, WEST, other, paused, pfc, times_of
 
@@ -171,11 +171,11 @@ def test_port_that_keeps_sending_shows_traffic() -> None:
 
 def test_more_storms_than_are_listed() -> None:
     counts = Accumulator(detect_ns=100, restore_ns=100, speed_bps=10**12)
-    frames = [pfc(time3=1000)] * (MOST_STORMS + 3) + [other()]  # 512 ns each
+    frames = [pfc(time3=1000)] * (MAX_STORMS + 3) + [other()]  # 512 ns each
     counts.add(Batch.from_frames(frames, time_ns=[START_NS + 10_000 * n for n in range(len(frames))]))
     pauses = counts.result().pauses
     assert pauses is not None
-    assert (len(pauses.storms), pauses.more_storms) == (MOST_STORMS, 3)
+    assert (len(pauses.storms), pauses.more_storms) == (MAX_STORMS, 3)
 
 
 def faults_of(frames: Sequence[bytes], interface: Interface, **options: object) -> Statistics:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ecmproto.frames.stats.tally import (
     FIRST_WIDTH_NS,
-    MOST_ASKED_INTERVALS,
-    MOST_INTERVALS,
+    MAX_ASKED_INTERVALS,
+    MAX_INTERVALS,
     NO_NUMBER,
     Distributions,
     Numbering,
@@ -69,13 +69,13 @@ def test_every_time_lies_in_its_interval(times: list[int]) -> None:
 @pytest.mark.parametrize("span_ns", [10**5, 10**6, 123_456_789, 10**12, 10**17])
 def test_interval_count_stays_within_bounds(span_ns: int) -> None:
     timeline, _ = timeline_of([[0, span_ns]], None)
-    assert MOST_INTERVALS // 5 <= timeline.used <= MOST_INTERVALS
+    assert MAX_INTERVALS // 5 <= timeline.used <= MAX_INTERVALS
     assert str(timeline.width_ns).rstrip("0") in ("1", "2")
 
 
 def test_requested_width_is_kept_while_possible() -> None:
-    assert timeline_of([[0, 7 * MOST_ASKED_INTERVALS - 1]], 7)[0].width_ns == 7
-    assert timeline_of([[0, 7 * MOST_ASKED_INTERVALS]], 7)[0].width_ns == 14
+    assert timeline_of([[0, 7 * MAX_ASKED_INTERVALS - 1]], 7)[0].width_ns == 7
+    assert timeline_of([[0, 7 * MAX_ASKED_INTERVALS]], 7)[0].width_ns == 14
 
 
 def test_intervals_start_at_multiples_of_their_width() -> None:

@@ -171,11 +171,11 @@ class BrowseApp(App[None]):
 
     def _show_titles(self) -> None:
         browser, frames = self.browser, self.frames
-        rows, place = browser.count, f"{frames.cursor + 1:,}" if browser.count else "-"
+        rows, position = browser.count, f"{frames.cursor + 1:,}" if browser.count else "-"
         of = counted(browser.pages.frames, "frame")
         filtered = f"  {rows:,} shown by: {browser.filter_text}" if browser.run is not None else ""
-        path, most = browser.pages.path, max(20, self.size.width // 3)
-        name = path if len(path) <= most else f"…{path[1 - most :]}"
+        path, max_columns = browser.pages.path, max(20, self.size.width // 3)
+        name = path if len(path) <= max_columns else f"…{path[1 - max_columns :]}"
         self._head.show([f" ecmproto browse {name}  {of}{filtered}"])
         mark = {name: "▶" if self._pane is pane else " " for name, pane in self._panes.items()}
         self._titles["frames"].show([mark["frames"] + frames.heading()[1:]])
@@ -193,7 +193,7 @@ class BrowseApp(App[None]):
         following = "following  " if frames.following else ""
         state = "live  " if browser.pages.live is not None and not browser.pages.complete else ""
         marks = f"{len(browser.marks)} marked  " if browser.marks else ""
-        right = f"{state}{following}{marks}{place}/{rows:,}  ?: keys"
+        right = f"{state}{following}{marks}{position}/{rows:,}  ?: keys"
         left = " | ".join(parts) or _HINT
         width = self.size.width
         left = left if len(left) + len(right) + 3 <= width else left[: max(0, width - len(right) - 4)] + "…"
@@ -354,10 +354,10 @@ class BrowseApp(App[None]):
         )
 
     def _test(self) -> str:
-        place = self.detail.chosen
-        if self._record is None or place is None:
+        index = self.detail.chosen
+        if self._record is None or index is None:
             return ""
-        return self.browser.test_of(self._record, self.detail.lines, place)
+        return self.browser.test_of(self._record, self.detail.lines, index)
 
     def action_search(self) -> None:
         """Open the prompt for searches."""
@@ -411,19 +411,19 @@ class BrowseApp(App[None]):
     def action_marked(self, steps: int) -> None:
         """Go to another marked frame."""
         frame = self.frames.frame
-        found = self.browser.next_mark(frame, forward=steps > 0) if frame is not None else None
-        if found is None:
+        marked = self.browser.next_mark(frame, forward=steps > 0) if frame is not None else None
+        if marked is None:
             self._message = "no frame is marked: m marks one"
             self._show_titles()
         else:
-            self._go_to(found)
+            self._go_to(marked)
 
     # showing
 
     def action_time(self) -> None:
         """Switch to the next time format."""
-        place = TIME_FORMATS.index(self.frames.time_format)
-        self.frames.time_format = TIME_FORMATS[(place + 1) % len(TIME_FORMATS)]
+        index = TIME_FORMATS.index(self.frames.time_format)
+        self.frames.time_format = TIME_FORMATS[(index + 1) % len(TIME_FORMATS)]
         self.frames.refresh()
         self._show_titles()
 
@@ -561,9 +561,9 @@ class _Counting:
                     counts, reader, filter=filter, ethertypes=browser.ethertypes,
                     watch=lambda batches: (batch for batch in batches if not self._check()),
                 )  # fmt: skip
-                found = counts.result(interfaces=reader.interfaces, problem=reader.problem)
-            shown = found.frames > 0
-            self._text = stats_table(found, browser.pages.path) if shown else "  0 frames"
+                statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
+            shown = statistics.frames > 0
+            self._text = stats_table(statistics, browser.pages.path) if shown else "  0 frames"
         except _StopCountingError:
             pass
         except EcmprotoError as error:

@@ -153,8 +153,8 @@ class CurvesPage(TextPage):
         width, height = self.app.size.width, self.app.size.height
         curve = curves.curves[self._at % len(curves.curves)]
         count = len(curves.curves)
-        place = f" {self._at % count + 1} of {count}" + ("  (n, N: others)" if count > 1 else "")
-        return [place, *drawn(curve, width - 2, height - 4, curves.end_ns - curves.begin_ns)]
+        position = f" {self._at % count + 1} of {count}" + ("  (n, N: others)" if count > 1 else "")
+        return [position, *drawn(curve, width - 2, height - 4, curves.end_ns - curves.begin_ns)]
 
     def ended(self) -> None:
         """Stop collecting values."""

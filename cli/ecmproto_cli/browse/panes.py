@@ -226,9 +226,9 @@ class FrameList(Pane):
 
     def line_text(self, index: int) -> str:
         """Return a frame's line with its complete summary."""
-        kept, self.shift = self.shift, 0
+        shift, self.shift = self.shift, 0
         text = "".join(piece for piece, _ in self.line(index))
-        self.shift = kept
+        self.shift = shift
         return text[2:].strip()
 
     def renew(self) -> None:
@@ -309,7 +309,7 @@ class FrameTree(Pane):
         same = None
         if before is not None:
             same = next(
-                (at for at, place in enumerate(self._seen) if _alike(self.lines[place], before)), None
+                (at for at, index in enumerate(self._seen) if _alike(self.lines[index], before)), None
             )
         self.top = min(self.top, max(0, self.count - self.size.height))
         self.cursor = -1
@@ -329,21 +329,21 @@ class FrameTree(Pane):
         """Determine the visible lines."""
         self._seen = []
         hidden_from: int | None = None
-        for place, line in enumerate(self.lines):
+        for index, line in enumerate(self.lines):
             if hidden_from is not None and line.depth > hidden_from:
                 continue
             hidden_from = None
-            self._seen.append(place)
-            if self._is_layer(place) and self._key(place) in self._folded:
+            self._seen.append(index)
+            if self._is_layer(index) and self._key(index) in self._folded:
                 hidden_from = line.depth
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
         """Return a line, with the sign that shows whether the layer is folded."""
-        place = self._seen[index]
-        line = self.lines[place]
+        row = self._seen[index]
+        line = self.lines[row]
         sign = " "
-        if self._is_layer(place):
-            sign = "▸" if self._key(place) in self._folded else "▾"
+        if self._is_layer(row):
+            sign = "▸" if self._key(row) in self._folded else "▾"
         cursor = ">" if index == self.cursor else " "
         head = f"{cursor}{INDENT[2:] * line.depth}{sign} "
         if line.text.startswith("[") or line.name == "frame.error":
@@ -355,17 +355,17 @@ class FrameTree(Pane):
 
     def point(self, octet: int) -> None:
         """Move the cursor to the field that contains an octet, and unfold the layers of the field."""
-        places = [place for place, line in enumerate(self.lines) if line.start <= octet < line.stop]
-        if not places:
+        indices = [index for index, line in enumerate(self.lines) if line.start <= octet < line.stop]
+        if not indices:
             return
         # the narrowest field; among equally narrow fields, the innermost
-        place = min(places, key=lambda each: (self.lines[each].stop - self.lines[each].start, -each))
-        for outer in range(place):
-            if self._is_layer(outer) and outer in self._around(place):
+        index = min(indices, key=lambda each: (self.lines[each].stop - self.lines[each].start, -each))
+        for outer in range(index):
+            if self._is_layer(outer) and outer in self._around(index):
                 self._folded.discard(self._key(outer))
         self._fold()
         self.cursor = -1
-        self.go(self._seen.index(place))
+        self.go(self._seen.index(index))
 
     def _around(self, position: int) -> list[int]:
         """Return the lines of the layers that contain a line."""
@@ -377,20 +377,20 @@ class FrameTree(Pane):
         return around
 
     def _set_folded(self, folded: bool | None) -> None:
-        place = self.chosen
-        if place is None:
+        index = self.chosen
+        if index is None:
             return
-        if not self._is_layer(place):
-            around = self._around(place)
+        if not self._is_layer(index):
+            around = self._around(index)
             if folded and around:
                 self.go(self._seen.index(around[0]))
             return
-        key = self._key(place)
+        key = self._key(index)
         fold = key not in self._folded if folded is None else folded
         self._folded.add(key) if fold else self._folded.discard(key)
         self._fold()
         self.refresh()
-        self.go(self._seen.index(place))
+        self.go(self._seen.index(index))
 
     def action_aside(self, steps: int) -> None:
         """Fold or unfold a layer; from a field, go to the layer of the field."""
@@ -474,23 +474,23 @@ class Octets(Pane):
         row = self._octets[first : first + ROW_OCTETS]
         pieces = [(f"{'>' if index == self.cursor else ' '}{first:0{self._digits}x} ", _PLAIN)]
         marked = Style(bold=True, underline=True)
-        for place, octet in enumerate(row, first):
-            inside = self.start <= place < self.stop
+        for offset, octet in enumerate(row, first):
+            inside = self.start <= offset < self.stop
             before = (
-                "[" if place == self.start and inside else "]" if place == self.stop > self.start else " "
+                "[" if offset == self.start and inside else "]" if offset == self.stop > self.start else " "
             )
-            if place == first and before == "]":
+            if offset == first and before == "]":
                 before = " "
             pieces.append((before, _PLAIN))
-            cursor = Style(reverse=True) if self.has_focus and place == self.at else _PLAIN
+            cursor = Style(reverse=True) if self.has_focus and offset == self.at else _PLAIN
             pieces.append((f"{octet:02x}", (marked if inside else _PLAIN) + cursor))
         end = first + len(row)
         closed = "]" if self.start < self.stop == end else " "
         pad = "   " * (ROW_OCTETS - len(row))
         pieces.append((f"{closed}{pad} ", _PLAIN))
-        for place, octet in enumerate(row, first):
+        for offset, octet in enumerate(row, first):
             text = chr(octet) if 32 <= octet < 127 else "."
-            pieces.append((text, marked if self.start <= place < self.stop else _PLAIN))
+            pieces.append((text, marked if self.start <= offset < self.stop else _PLAIN))
         return pieces
 
     def render_line(self, y: int) -> Strip:

@@ -172,11 +172,11 @@ class Prompt(Vertical):
         self._show_candidates()
 
     def _show_candidates(self) -> None:
-        found = self._completion.candidates
-        first = max(0, min(self._chosen - _MAX_CANDIDATES // 2, len(found) - _MAX_CANDIDATES))
-        part = found[first : first + _MAX_CANDIDATES]
+        candidates = self._completion.candidates
+        first = max(0, min(self._chosen - _MAX_CANDIDATES // 2, len(candidates) - _MAX_CANDIDATES))
+        part = candidates[first : first + _MAX_CANDIDATES]
         width = max((len(each.text) for each in part), default=0)
-        more = f"  ({len(found)} in all)" if len(found) > len(part) else ""
+        more = f"  ({len(candidates)} in all)" if len(candidates) > len(part) else ""
         lines = [f"  {each.text:<{width}}  {each.meaning}".rstrip() for each in part]
         if lines and more:
             lines[-1] += more
@@ -192,9 +192,11 @@ class Prompt(Vertical):
             compile_filter(self.field.value)
         except FilterError as error:
             # a filter that is being typed may be incomplete
-            text, found = self.field.value, self._completion
+            text, completion = self.field.value, self._completion
             ends = error.start >= len(text.rstrip())
-            begun = bool(found.candidates) and error.start == found.start and error.stop == len(text)
+            begun = (
+                bool(completion.candidates) and error.start == completion.start and error.stop == len(text)
+            )
             if begun or ends:
                 self._mistake.show([])
             else:
@@ -207,31 +209,31 @@ class Prompt(Vertical):
         if not isinstance(error, FilterError):
             self._mistake.show([str(error)])
             return
-        place = len(LABELS[self.kind]) + error.start
+        column = len(LABELS[self.kind]) + error.start
         width = max(1, min(error.stop, len(error.filter)) - error.start)
-        told = f"expected {error.needed}, got {error.got}" + (f" ({error.hint})" if error.hint else "")
-        if place < self.size.width:
-            self._mistake.show([" " * place + "^" * width, told])
+        message = f"expected {error.needed}, got {error.got}" + (f" ({error.hint})" if error.hint else "")
+        if column < self.size.width:
+            self._mistake.show([" " * column + "^" * width, message])
         else:
-            self._mistake.show([f"at character {error.start + 1}: {told}"])
+            self._mistake.show([f"at character {error.start + 1}: {message}"])
 
     def accept(self) -> None:
         """Insert the chosen completion."""
-        found = self._completion.candidates
-        if not found:
+        candidates = self._completion.candidates
+        if not candidates:
             return
         typing = self.field
-        before, behind = typing.value[: self._completion.start], typing.value[typing.cursor_position :]
-        text = before + found[self._chosen].text
-        typing.value = text + behind
+        before, after = typing.value[: self._completion.start], typing.value[typing.cursor_position :]
+        text = before + candidates[self._chosen].text
+        typing.value = text + after
         typing.cursor_position = len(text)
         self._offer()
 
     def choose(self, steps: int) -> None:
         """Choose another completion, or a line from the history if there is no completion."""
-        found = self._completion.candidates
-        if found and self._line is None:
-            self._chosen = (self._chosen + steps) % len(found)
+        candidates = self._completion.candidates
+        if candidates and self._line is None:
+            self._chosen = (self._chosen + steps) % len(candidates)
             self._show_candidates()
             return
         lines = self.history.get(self.kind, [])
@@ -267,9 +269,9 @@ def _files(typed: str) -> Completion:
     """Return the files and folders whose names begin with the typed text."""
     folder, name = os.path.split(typed)
     try:
-        found = sorted(os.scandir(os.path.expanduser(folder or ".")), key=lambda entry: entry.name)
+        entries = sorted(os.scandir(os.path.expanduser(folder or ".")), key=lambda entry: entry.name)
     except OSError:
-        found = []
-    wanted = [entry for entry in found if entry.name.startswith(name) and (name or entry.name[0] != ".")]
-    texts = [os.path.join(folder, entry.name) + ("/" if entry.is_dir() else "") for entry in wanted]
+        entries = []
+    matching = [entry for entry in entries if entry.name.startswith(name) and (name or entry.name[0] != ".")]
+    texts = [os.path.join(folder, entry.name) + ("/" if entry.is_dir() else "") for entry in matching]
     return Completion(start=0, candidates=tuple(Candidate(text=text) for text in texts if name))

@@ -130,9 +130,9 @@ def command(
         rule = find_rule(explain, families)
         echo(as_text(rule, families_of(families)[rule.id], width=prose_width()))
         return 0
-    wanted = chosen(select, ignore, families)
+    selected = chosen(select, ignore, families)
     if _LIST in rules:
-        echo(_listed(wanted, families_of(families)))
+        echo(_listed(selected, families_of(families)))
         return 0
     if not paths:
         raise click.UsageError("expected a capture to read: -r FILE, or - for stdin")
@@ -141,7 +141,7 @@ def command(
     known = _baseline(baseline)
     checked, interrupted = _check(
         paths,
-        wanted,
+        selected,
         parameters,
         families,
         filter,
@@ -288,8 +288,8 @@ def _lines(checked: Checked, path: str, limit: int) -> Iterator[str]:
         verdicts.append(paint(f"{len(failed)} failed", "error"))
     verdicts.append(f"{silent} not applicable")
     known = sum(each.known for each in checked.results)
-    told = f", {counted(known, 'known finding')} left out" if known else ""
-    yield f"{path}: {counted(checked.frames, 'frame')}, {counted(checked.wrong, 'finding')}{told}"
+    suffix = f", {counted(known, 'known finding')} left out" if known else ""
+    yield f"{path}: {counted(checked.frames, 'frame')}, {counted(checked.wrong, 'finding')}{suffix}"
     yield f"{counted(len(checked.results), 'rule')}: {', '.join(verdicts)}"
     if passed:
         ids = " ".join(each.rule.id for each in passed)
@@ -311,26 +311,26 @@ def _of_rule(result: RuleResult, checked: Checked, path: str, limit: int) -> Ite
         yield from _of_finding(finding, checked, path)
     more = result.wrong - len(shown)
     if more:
-        told = (
+        counts = (
             "--limit 0 shows all stored findings"
             if len(result.findings) > len(shown)
             else "counted, not stored"
         )
-        yield f"  … {more:,} more ({told})"
+        yield f"  … {more:,} more ({counts})"
 
 
 def _of_finding(finding: Finding, checked: Checked, path: str) -> Iterator[str]:
     from ecmproto.tools.check.documents import interface_name, sentence_of
     from ecmproto.tools.check.rule import PORT
 
-    place = path if finding.frame is None else f"{path}:{finding.frame}"
+    location = path if finding.frame is None else f"{path}:{finding.frame}"
     if finding.time_ns is not None:
-        place += f"  {(finding.time_ns - (checked.first_ns or 0)) / 10**9:.9f}"
+        location += f"  {(finding.time_ns - (checked.first_ns or 0)) / 10**9:.9f}"
     subject = finding.subject
     name = interface_name(checked.interfaces, finding.interface)
     if len(checked.interfaces) > 1 and name is not None and subject != f"{PORT.name} {name}":
         subject += f" on {name}"
-    yield f"  {paint(place, 'dim')}  {subject}"
+    yield f"  {paint(location, 'dim')}  {subject}"
     yield from textwrap.wrap(
         sentence_of(finding), prose_width(), initial_indent="    ", subsequent_indent="    "
     )

@@ -175,11 +175,13 @@ def command(
         with ExitStack() as files:
             recipes: Iterator[Recipe | Chunk]
             steps = _steps(arguments, line, storm, options, times, ethertypes)
-            wanted: list[Expectation] = []
+            expectations: list[Expectation] = []
             if is_sequence(arguments) and storm is None and (expect is not None or form == "toml"):
-                wanted = sequence_expectations(arguments, line | {"rate": rate}, ethertypes=ethertypes)
+                expectations = sequence_expectations(arguments, line | {"rate": rate}, ethertypes=ethertypes)
             if expect is not None:
-                write_expectations(steps or (), wanted, files.enter_context(open_sink(expect, force=force)))
+                write_expectations(
+                    steps or (), expectations, files.enter_context(open_sink(expect, force=force))
+                )
             if steps is not None:
                 sent = [step for step in steps if not step.reverse]
                 recipes = from_steps(sent, "storm" if storm else arguments[0], reading)
@@ -196,7 +198,7 @@ def command(
                 if steps:
                     items = [{**step.item, **({"side": "far"} if step.reverse else {})} for step in steps]
                 list(recipes)  # raises errors in the recipes
-                write_toml(items, wanted, output or "-", force)
+                write_toml(items, expectations, output or "-", force)
             else:
                 _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
     except (SpecError, EncodeError, ParameterError) as error:
@@ -216,9 +218,9 @@ def _steps(
 ) -> list[Step] | None:
     """Return the steps of a storm or a sequence, or ``None`` if neither was given."""
     if storm is not None:
-        told = storm_from(arguments, line, storm, options, ethertypes)
-        steps = storm_steps(told, options, times["time"])
-        echo(pairs(storm_rows(told, options.duration_ns)), err=True)
+        subject = storm_from(arguments, line, storm, options, ethertypes)
+        steps = storm_steps(subject, options, times["time"])
+        echo(pairs(storm_rows(subject, options.duration_ns)), err=True)
         return steps
     if not is_sequence(arguments):
         return None

@@ -61,11 +61,11 @@ def command(folder: str | None, force: bool) -> int:
         return 0
     with tempfile.TemporaryDirectory() as path:
         Path(path, "pcaps").symlink_to(captures_folder())
-        for sentence, words in STEPS:
+        for sentence, arguments in STEPS:
             echo(f"\n{paint(sentence, 'title')}")
-            echo(paint(f"$ ecmproto {words}", "dim"))
+            echo(paint(f"$ ecmproto {arguments}", "dim"))
             sys.stdout.flush()
-            code = _run(words, path)
+            code = _run(arguments, path)
             if code:
                 return code
     echo("\nNext: ecmproto help, and ecmproto demo -w pcaps to try these captures yourself")

@@ -287,10 +287,10 @@ class DifferenceText:
         return (a + 1, b + 1) == (next_a, next_b)
 
     def _text(self, difference: Difference) -> str:
-        place = difference.a or difference.b
-        assert place is not None
+        side = difference.a or difference.b
+        assert side is not None
         # the line of `dissect` without number and time, truncated to the remaining width
-        record = dataclasses.replace(place.record, number=0, time_ns=None)
+        record = dataclasses.replace(side.record, number=0, time_ns=None)
         line = self._lines.record(record).rstrip("\n")[_BEHIND_TIME:]
         a = str(difference.a.number) if difference.a is not None else ""
         b = str(difference.b.number) if difference.b is not None else ""
@@ -298,11 +298,11 @@ class DifferenceText:
         apart = ""
         if difference.kind == "retimed":
             apart = _apart_text(difference.time_left_ns) + "  "
-        behind = f"{a:>6} {arrow} {b:<6} {apart}{line}"
-        room = self._width - _WORD_WIDTH - 1
-        if self._width and len(behind) > room:
-            behind = f"{behind[: max(0, room - 1)]}…"
-        head = f"{_word(difference.kind)} {behind}\n"
+        suffix = f"{a:>6} {arrow} {b:<6} {apart}{line}"
+        width = self._width - _WORD_WIDTH - 1
+        if self._width and len(suffix) > width:
+            suffix = f"{suffix[: max(0, width - 1)]}…"
+        head = f"{_word(difference.kind)} {suffix}\n"
         return head + "".join(f"{_INDENT}{text}\n" for text in changes_text(difference.fields))
 
 
@@ -363,11 +363,11 @@ def _one_side(layer: str, changes: Sequence[FieldChange]) -> str:
     word = f"{paint(layer, 'name')} {'added' if added else 'gone'}"
     if len(changes) > _FEW_OF_LAYER:
         return f"{word}: {counted(len(changes), 'field')}"
-    told = " ".join(
+    text = " ".join(
         f"{change.name.rpartition('.')[2]}={_values(change.name, change.b if added else change.a)}"
         for change in changes
     )
-    return f"{word}: {told}"
+    return f"{word}: {text}"
 
 
 def change_text(change: FieldChange) -> str:
@@ -434,11 +434,11 @@ def summary_text(comparison: Comparison, *, more: int = 0) -> str:
 
 
 def _counts_text(summary: Summary) -> str:
-    told = [f"{summary.kinds[kind]:,} {phrase}" for kind, phrase in _PHRASES.items() if summary.kinds[kind]]
-    if not told:
+    counts = [f"{summary.kinds[kind]:,} {phrase}" for kind, phrase in _PHRASES.items() if summary.kinds[kind]]
+    if not counts:
         return f"equal: {counted(summary.same, 'frame')}"
     frames = f"{counted(summary.frames_a, 'frame')} in A, {summary.frames_b:,} in B"
-    return f"{frames}: {', '.join([f'{summary.same:,} equal', *told])}"
+    return f"{frames}: {', '.join([f'{summary.same:,} equal', *counts])}"
 
 
 def _fields_text(summary: Summary) -> Iterator[str]:
@@ -454,8 +454,8 @@ def _fields_text(summary: Summary) -> Iterator[str]:
                 rows[name] = count.frames, "" if count.change is None else change_text(count.change)
     ordered = sorted(rows.items(), key=lambda row: -row[1][0])
     width = max((len(name) for name, _ in ordered[:_FEW_FIELDS]), default=0)
-    for name, (frames, told) in ordered[:_FEW_FIELDS]:
-        yield f"  {paint(name.ljust(width), 'name')} {frames:>9,}  {told}".rstrip()
+    for name, (frames, values) in ordered[:_FEW_FIELDS]:
+        yield f"  {paint(name.ljust(width), 'name')} {frames:>9,}  {values}".rstrip()
     if len(ordered) > _FEW_FIELDS:
         yield f"  and {counted(len(ordered) - _FEW_FIELDS, 'more field')}"
 
@@ -484,11 +484,13 @@ def _times_text(times: TimeDifference, comparison: Comparison) -> Iterator[str]:
     if TIME in comparison.rules.names:
         yield "  times are ignored"
     elif comparison.rules.align_time != "none" or TIME in comparison.rules.tolerances:
-        taken = {"none": "", "offset": "the median", "drift": "median and drift"}[comparison.rules.align_time]
+        removed = {"none": "", "offset": "the median", "drift": "median and drift"}[
+            comparison.rules.align_time
+        ]
         tolerance = comparison.rules.tolerances.get(TIME)
         within = f"within {_exact(tolerance.absolute)}" if tolerance else "equal"
-        behind = f" once {taken} {'are' if 'and' in taken else 'is'} taken off" if taken else ""
-        yield f"  {times.pairs - times.beyond:,} are {within}{behind}"
+        suffix = f" once {removed} {'are' if 'and' in removed else 'is'} taken off" if removed else ""
+        yield f"  {times.pairs - times.beyond:,} are {within}{suffix}"
 
 
 def _signed(ns: int) -> str:

@@ -135,7 +135,7 @@ def command(
 
         fields = USUAL_FIELDS
     copies = form in CAPTURES or (form is None and output is not None)
-    asked = _FormOptions(
+    requested = _FormOptions(
         verbose=verbose,
         hex=hex,
         form=None if copies else form,
@@ -143,26 +143,26 @@ def command(
         settings=settings,
         deep=deep,
     )
-    asked.check(output if copies else None)
-    if asked.kind not in COLUMN_FILES and settings.keys() - {"header"}:
-        got = f"-T {form or asked.kind}"
+    requested.check(output if copies else None)
+    if requested.kind not in COLUMN_FILES and settings.keys() - {"header"}:
+        got = f"-T {form or requested.kind}"
         raise click.UsageError(f"-E occurrence and values need -T parquet or arrow, not {got}")
-    if all_fields and (fields or asked.kind not in COLUMN_FILES):
-        got = "with -e" if fields else f"with -T {form or asked.kind}"
+    if all_fields and (fields or requested.kind not in COLUMN_FILES):
+        got = "with -e" if fields else f"with -T {form or requested.kind}"
         raise click.UsageError(f"--all-fields needs -T parquet or arrow and no -e, got {got}")
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"expected -r FILE or -i IF, got {'both' if paths else 'none'}")
     if (inner or trailer) and not paths:
         option = "--inner" if inner else "--trailer"
         raise click.UsageError(f"{option} needs -r: capture with -w first")
-    if asked.kind in COLUMN_FILES and not paths:
-        raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
+    if requested.kind in COLUMN_FILES and not paths:
+        raise click.UsageError(f"-T {requested.kind} needs -r: capture with -w first")
     if form in BINARY:
         output = _binary_target(str(form), output)
     check_outputs([output], force=force)
-    if asked.kind in COLUMN_FILES:
+    if requested.kind in COLUMN_FILES:
         return _write_columns(
-            paths, str(output), asked.kind, fields, every=all_fields, filter=filter, limit=count,
+            paths, str(output), requested.kind, fields, every=all_fields, filter=filter, limit=count,
             inner=inner, trailer=trailer, **columns_settings(settings), ethertypes=ethertypes, force=force,
         )  # fmt: skip
     from ecmproto.frames.capture import CaptureCopier, open_sink
@@ -175,7 +175,7 @@ def command(
             if interface is not None
             else opened(paths, inner=inner, trailer=trailer, ethertypes=ethertypes, batch_frames=FIRST_FRAMES)
         )
-        shape = asked.build(ethertypes, to_file=not copies and output is not None)
+        shape = requested.build(ethertypes, to_file=not copies and output is not None)
         with ExitStack() as written:
             copier = sink = None
             if copies:
@@ -183,8 +183,8 @@ def command(
                 copier = written.enter_context(CaptureCopier(reader, str(output), format=kind, force=force))
             elif output not in (None, "-"):
                 sink = written.enter_context(open_sink(str(output), force=force))
-            form_shown = shape if copier is None or asked.something else None
-            out = Output(form_shown, reader, ethertypes, asked.kind, filter, count, sink=sink)
+            form_shown = shape if copier is None or requested.something else None
+            out = Output(form_shown, reader, ethertypes, requested.kind, filter, count, sink=sink)
             file = copier or sink
             source: CaptureReader | ForkedCapture = reader
             interrupted = False
@@ -287,9 +287,9 @@ def _run(
     from ecmproto.frames.capture import Batch
 
     items = iter(reader) if copier is None and not out.lists_blocks else reader.items()
-    with interrupts(reader) as held:
+    with interrupts(reader) as interrupt:
         # Without flushes, a copy of a file is always the same, even if compressed.
-        live = isinstance(held, StoppingInterrupt)
+        live = isinstance(interrupt, StoppingInterrupt)
         if live:
             work.end()  # frames from an interface must not be delayed
         elif sys.stdout.isatty():
@@ -299,26 +299,26 @@ def _run(
         saving = Saving(flush) if flush is not None and live else None
         try:
             for item in out.begun(items, limit):
-                part = item.show(held) if isinstance(item, Shown) else item
+                part = item.show(interrupt) if isinstance(item, Shown) else item
                 if copier is not None and (not isinstance(part, Batch) or len(part)):
                     copier.write(part)
                 if saving is not None:
                     saving.look()
-                held.check()
+                interrupt.check()
         finally:
             out.end()
-    return isinstance(held, StoppingInterrupt) and held.came
+    return isinstance(interrupt, StoppingInterrupt) and interrupt.came
 
 
 def _run_forked(path: str, out: Output, reader: CaptureReader, processes: int) -> ForkedCapture:
     """Show all frames of a large file with several processes, and return the capture."""
     from ecmproto.frames.capture.forked import PART_OCTETS, ForkedCapture
 
-    with interrupts(reader) as held:
+    with interrupts(reader) as interrupt:
 
         def take(text: memoryview) -> None:
             out.put(text)
-            held.check()
+            interrupt.check()
 
         octets = PART_OCTETS // _TEXT_OF_FORM.get(out.kind, 1)
         try:
@@ -329,7 +329,7 @@ def _run_forked(path: str, out: Output, reader: CaptureReader, processes: int) -
                 items = iter(capture) if sys.stdout.isatty() else watched(capture, capture, "dissect")
                 for done in items:
                     out.count(done.result)
-                    held.check()
+                    interrupt.check()
         finally:
             out.end()
     return capture
@@ -350,8 +350,8 @@ def _report(
         frames = out.selected if copier is None else copier.frames
         echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
     elif not out.selected:
-        told = f"0 of {counted(out.frames, 'frame')} selected" if out.frames else "0 frames"
-        echo(told, err=True)
+        counts = f"0 of {counted(out.frames, 'frame')} selected" if out.frames else "0 frames"
+        echo(counts, err=True)
     if reader.problem is not None:
         raise reader.problem
 
@@ -394,9 +394,9 @@ class Shown:
     work: Future[tuple[Batch, Iterable[bytes | memoryview]]] | None = None
     """The pending result of a thread that processes the batch in columns."""
 
-    def show(self, held: Interrupt) -> Batch:
+    def show(self, interrupt: Interrupt) -> Batch:
         """Show the frames of the batch that the filter selects, and return these frames."""
-        return self.output.show(self, held)
+        return self.output.show(self, interrupt)
 
 
 class Output:
@@ -470,9 +470,11 @@ class Output:
         for batch in reader:
             self.frames += len(batch)
             self._count_unknown(batch)
-            kept = self._selected(batch, reader.interfaces)
-            self.selected += len(kept)
-            for text in self._listing.texts(kept.displayed(), reader.interfaces, ethertypes=self._ethertypes):
+            selected = self._selected(batch, reader.interfaces)
+            self.selected += len(selected)
+            for text in self._listing.texts(
+                selected.displayed(), reader.interfaces, ethertypes=self._ethertypes
+            ):
                 put(text)
         return self.frames, self.selected, self.unknown
 
@@ -537,27 +539,27 @@ class Output:
         work = partial(self._columns, batch, tuple(self._reader.interfaces), self._turn)
         return Shown(self, batch, work=self._pool.submit(work))
 
-    def show(self, shown: Shown, held: Interrupt) -> Batch:
+    def show(self, shown: Shown, interrupt: Interrupt) -> Batch:
         """Show the frames of a batch that the filter selects, and return these frames.
 
         An interrupt that ``held`` deferred is raised between frames.
         """
-        kept = shown.batch
+        batch = shown.batch
         if shown.work is not None:
-            with held.at_once():
-                kept, texts = shown.work.result()
+            with interrupt.at_once():
+                batch, texts = shown.work.result()
             for text in texts:
                 self._stdout.write_octets(text)
-                held.check()
+                interrupt.check()
             self._reporting.close()
         elif not shown.passes:
             try:
-                kept = self._one_by_one(kept, held)
+                batch = self._one_by_one(batch, interrupt)
             finally:
                 if shown.turn is not None:
                     shown.turn.end()
-        self.selected += len(kept)
-        return kept
+        self.selected += len(batch)
+        return batch
 
     def _is_large(self, batch: Batch) -> bool:
         """Return whether a batch is processed column by column; the following batches are then larger."""
@@ -588,15 +590,15 @@ class Output:
         try:
             if self._filter is not None and DISPLAYED in self._filter.fields:
                 turn.wait()
-            kept = self._selected(batch, interfaces)
+            selected = self._selected(batch, interfaces)
             turn.wait()
             if listing is None:
-                return kept, ()
+                return selected, ()
             listing.follow(batch, interfaces)
-            displayed = kept.displayed()
+            displayed = selected.displayed()
         finally:
             turn.end()
-        return kept, listing.texts(displayed, interfaces, ethertypes=ethertypes, pool=self._pool)
+        return selected, listing.texts(displayed, interfaces, ethertypes=ethertypes, pool=self._pool)
 
     def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
         """Return the frames of a batch that the filter selects."""
@@ -606,8 +608,10 @@ class Output:
 
         return batch.select(selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes))
 
-    def _one_by_one(self, batch: Batch, held: Interrupt) -> Batch:
-        selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, held)]
+    def _one_by_one(self, batch: Batch, interrupt: Interrupt) -> Batch:
+        selected = [
+            index for index, record in enumerate(self._records(batch)) if self._show(record, interrupt)
+        ]
         self._stdout.flush()
         return batch if len(selected) == len(batch) else batch.select(selected)
 
@@ -620,7 +624,7 @@ class Output:
             displayed=self._reader.displayed,
         )  # fmt: skip
 
-    def _show(self, record: Record, held: Interrupt) -> bool:
+    def _show(self, record: Record, interrupt: Interrupt) -> bool:
         """Show a frame if the filter selects the frame, and return whether the filter does."""
         selected = self._filter is None or self._filter.matches(record)
         if selected:
@@ -629,7 +633,7 @@ class Output:
             self._stdout.write(self._form.record(record))
         elif self._form is not None:
             self._form.passed(record)
-        held.check()
+        interrupt.check()
         return selected
 
     def end(self) -> None:
@@ -702,8 +706,8 @@ def _write_columns(
             open_sink(output, force=force, whole=form != "stream") as sink,
             StoppingInterrupt(lambda: None).held() as interrupt,
         ):
-            taken = itertools.takewhile(lambda _: not interrupt.came, works)
-            frames = write_batches(taken, schema, sink, form)
+            started = itertools.takewhile(lambda _: not interrupt.came, works)
+            frames = write_batches(started, schema, sink, form)
             if interrupt.came:
                 sink.whole = False  # keep the file, because its end is written
                 raise KeyboardInterrupt

@@ -179,12 +179,12 @@ def command(
         **options,
     )
     check_outputs([output], force=force)
-    with HeldInterrupt() as held:
+    with HeldInterrupt() as interrupt:
 
         def watch(items: Iterable[Item], reader: CaptureReader) -> Iterator[Item]:
             for item in watched(items, reader, "edit"):
                 yield item
-                held.check()
+                interrupt.check()
 
         report = edit_capture(paths, output, edit, format=form, force=force, watch=watch)  # type: ignore[arg-type]
     for warning in report.warnings:
@@ -278,10 +278,10 @@ def _print_counts(report: Report, edit: Edit, written: str) -> bool:
 
 
 def _sums(what: str, frames: Counter[str]) -> list[str]:
-    told = ", ".join(
+    counts = ", ".join(
         f"{name} in {counted(count, 'frame')}" for name, count in sorted(frames.items()) if count
     )
-    return [f"{what}: {told}"] if told else []
+    return [f"{what}: {counts}"] if counts else []
 
 
 def _stale(edit: Edit) -> set[str]:

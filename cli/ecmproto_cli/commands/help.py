@@ -56,17 +56,17 @@ def command(terms: tuple[str, ...], every: bool) -> int:
     from ecmproto_cli.finding import entries, find, nearest
 
     known = list(entries())
-    found = find(terms, known)
-    if not found:
+    results = find(terms, known)
+    if not results:
         meant = nearest(terms, known)
-        found = find(meant, known) if meant else []
-        if not found:
+        results = find(meant, known) if meant else []
+        if not results:
             raise CommandError(
                 f"nothing matches {' '.join(terms)!r}", exit_code=FINDINGS, help="ecmproto help"
             )
         echo(f"ecmproto: nothing is called {' '.join(terms)!r}; nearest: {' '.join(meant)}", err=True)
         terms = tuple(meant)
-    echo("\n".join(_results(found, terms, every=every)))
+    echo("\n".join(_results(results, terms, every=every)))
     return 0
 
 
@@ -86,16 +86,16 @@ def _row(name: str, text: str, width: int) -> Iterator[str]:
 def _show_command(terms: Sequence[str]) -> bool:
     """Print the help of a command, and return whether the command exists."""
     ctx = command_context("ecmproto", cli)
-    found: click.Command | None = cli
+    command: click.Command | None = cli
     for word in terms:
-        if not isinstance(found, click.Group):
+        if not isinstance(command, click.Group):
             return False
-        found = found.get_command(ctx, word)
-        if found is None:
+        command = command.get_command(ctx, word)
+        if command is None:
             return False
-        ctx = command_context(word, found, ctx)
-    assert found is not None
-    echo(found.get_help(ctx))
+        ctx = command_context(word, command, ctx)
+    assert command is not None
+    echo(command.get_help(ctx))
     echo(f"\n{' '.join(terms)!r} elsewhere: ecmproto help --all {' '.join(terms)}")
     return True
 
@@ -107,7 +107,7 @@ def _results(results: Sequence[Entry], terms: Sequence[str], *, every: bool) -> 
     """
     from ecmproto_cli.finding import KINDS
 
-    first = {entry.kind: place for place, entry in reversed(list(enumerate(results)))}
+    first = {entry.kind: index for index, entry in reversed(list(enumerate(results)))}
     ordered = sorted(results, key=lambda entry: first[entry.kind])
     left_out = 0
     for kind, group in groupby(ordered, key=lambda entry: entry.kind):

@@ -161,13 +161,13 @@ def command(
     if len(variants) > 1 and output:
         raise click.UsageError("-w writes the capture of one replay, --compare makes several")
     drawn = secrets.randbelow(2**32) if seed is None else seed
-    room = parse_buffer(buffer)
+    capacity = parse_buffer(buffer)
     served = parse_port_rate(rate)
     port = PortConfig(
         rate_bps=served.rate_bps,
         rate_changes=served.changes,
-        buffer_octets=room.octets,
-        buffer_frames=room.frames,
+        buffer_octets=capacity.octets,
+        buffer_frames=capacity.frames,
         overhead_octets=overhead,
         cp_mac=mac_of(cp_mac),
     )

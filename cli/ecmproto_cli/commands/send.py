@@ -201,12 +201,12 @@ def command(
         if loop and options.duration is not None:
             raise click.UsageError("--loop runs until interrupted: expected --duration or --loop, got both")
         speed_bps = _speed_of(interface) if storm == _OWN_SPEED else storm
-        told = storm_from(arguments, line, speed_bps, options, ethertypes)
+        subject = storm_from(arguments, line, speed_bps, options, ethertypes)
         duration_ns = None if loop else options.duration_ns
         release = not options.no_release
         check_outputs([junit], force=force)
         return send_storm(
-            interface, told, duration_ns=duration_ns, release=release, at=far, bypass=bypassing,
+            interface, subject, duration_ns=duration_ns, release=release, at=far, bypass=bypassing,
             realtime=realtime, kernel_time=pacing == "kernel", telling=telling, ethertypes=ethertypes,
         )  # fmt: skip
     schedule = schedule_of(rate or "1x")
@@ -313,7 +313,7 @@ def _crafted(
     from ecmproto.tools.craft.spec import Reading
 
     drawn = secrets.randbits(32) if seed is None else seed
-    told: list[int] = []
+    counts: list[int] = []
 
     def source() -> Iterator[Batch]:
         reading = Reading(ethertypes=ethertypes, random=random.Random(drawn))
@@ -325,8 +325,8 @@ def _crafted(
         except (SpecError, EncodeError, ParameterError) as error:
             raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
         finally:
-            if reading.random.getstate() != untouched and not told:
-                told.append(drawn)
+            if reading.random.getstate() != untouched and not counts:
+                counts.append(drawn)
                 echo(f"ecmproto: seed {drawn}", err=True)
 
     return source
@@ -392,11 +392,11 @@ def _speed_of(interface: str) -> int:
     """
     from ecmproto.frames.capture.linux.interface import interface_facts, speed_bps
 
-    found = speed_bps(interface_facts(interface).name)
-    if not found:
+    speed = speed_bps(interface_facts(interface).name)
+    if not speed:
         needed = "the link's speed, as in --storm 10G"
         raise ParameterError(name="storm", needed=needed, got=f"{interface}, which reports none")
-    return found
+    return speed
 
 
 def _say(report: SendReport, sendable: Sendable, form: str) -> None:

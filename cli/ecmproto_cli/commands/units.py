@@ -97,7 +97,7 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     in that time, and the headroom that the sender of the pause needs.
     """
     from ecmproto.control.mechanisms.lossless import (
-        MOST_QUANTA,
+        MAX_QUANTA,
         PAUSE_OCTETS,
         QUANTUM_OCTETS,
         RESPONSE_QUANTA,
@@ -113,18 +113,18 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     quanta = math.ceil(exact)
     lasts = Fraction(quanta * QUANTUM_BITS * NS_PER_S, rate_bps)
     lasts_ns = _whole_ns(lasts, "amount")
-    told = f"{quanta:,} quanta of {QUANTUM_BITS} bit times at {format_rate(rate_bps)}"
+    text = f"{quanta:,} quanta of {QUANTUM_BITS} bit times at {format_rate(rate_bps)}"
     if exact != quanta:
-        told += f", the minimum for {amount.strip()}"
-    rows = [("pause", told)]
+        text += f", the minimum for {amount.strip()}"
+    rows = [("pause", text)]
     document: dict[str, Any] = {"rate_bps": rate_bps, "quanta": quanta, "pause_ns": lasts_ns}
     octets = quanta * QUANTUM_OCTETS
-    if quanta > MOST_QUANTA:
-        frames = -(-quanta // MOST_QUANTA)
-        rows.append(("frames", f"{frames:,}: one has {MOST_QUANTA:,} quanta at most"))
+    if quanta > MAX_QUANTA:
+        frames = -(-quanta // MAX_QUANTA)
+        rows.append(("frames", f"{frames:,}: one has {MAX_QUANTA:,} quanta at most"))
         document["frames"] = frames
     rows.append(("lasts", "0 ns: it ends a pause" if not quanta else format_time(float(lasts))))
-    if 0 < quanta <= MOST_QUANTA:
+    if 0 < quanta <= MAX_QUANTA:
         needed_fps = Fraction(rate_bps, QUANTUM_BITS * quanta)
         needed = f"{frames_per_second(float(needed_fps))} at least, one at the end of each pause"
         rows.append(("to hold", needed))
@@ -152,10 +152,10 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     rows.append(("in flight", f"{format_octets(octets)} could leave the link in that time"))
     document["octets"] = octets
     if rate_bps in RESPONSE_QUANTA:
-        room = headroom(rate_bps, metres)
+        terms = headroom(rate_bps, metres)
         length = f"for {float(metres):g} m of cable (units headroom lists its terms)"
-        rows.append(("headroom", f"{format_octets(room.octets)} {length}"))
-        document |= {"headroom_octets": room.octets, "cable_m": float(metres)}
+        rows.append(("headroom", f"{format_octets(terms.octets)} {length}"))
+        document |= {"headroom_octets": terms.octets, "cable_m": float(metres)}
     _say(form, "pause", rows, document)
 
 
@@ -199,7 +199,7 @@ def headroom(
         lossless.parse_quanta(text, rate_bps, name=name) if text is not None else None
         for name, text in (("response", response), ("interface", interface))
     ]
-    room = lossless.headroom(
+    needed = lossless.headroom(
         rate_bps,
         lossless.parse_length(cable),
         largest_octets=largest,
@@ -221,23 +221,23 @@ def headroom(
                     "doc": term.doc,
                     "source": term.source,
                 }
-                for term in room.terms
+                for term in needed.terms
             ],
-            "bit_times": _number(room.bits),
-            "octets": room.octets,
+            "bit_times": _number(needed.bits),
+            "octets": needed.octets,
         }
         echo(json.dumps(document, indent=2))
         return
-    told = [(term.name, term.bits) for term in room.terms] + [("headroom", room.bits)]
+    lines = [(term.name, term.bits) for term in needed.terms] + [("headroom", needed.bits)]
     rows = [
         (name, [f"{math.ceil(bits):,}", format_time(float(bits * lasts)), format_octets(float(bits / 8))])
-        for name, bits in told
+        for name, bits in lines
     ]
     rows.insert(0, ("", ["bit times", "time", "octets"]))
-    width = max(len(term.name) for term in room.terms)
+    width = max(len(term.name) for term in needed.terms)
     echo(columns_of(rows))
     echo()
-    for term in room.terms:
+    for term in needed.terms:
         echo(f"  {term.name.ljust(width)}  {term.doc}; {term.source}")
 
 
@@ -288,13 +288,13 @@ def frame(octets: int, rate: int, form: str) -> None:
     rate_bps, length = _link(rate), _checked_length(octets)
     wire = length + WIRE_OVERHEAD_OCTETS
     time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)
-    most = NS_PER_S / time_ns
+    maximum = NS_PER_S / time_ns
     document = {
         "rate_bps": rate_bps,
         "frame_octets": length,
         "wire_octets": wire,
         "time_ns": _whole_ns(time_ns, "octets"),
-        "frames_per_s": float(most),
+        "frames_per_s": float(maximum),
         "quanta": _number(Fraction(8 * wire, QUANTUM_BITS)),
     }
     rows = [
@@ -303,7 +303,10 @@ def frame(octets: int, rate: int, form: str) -> None:
             "takes",
             f"{format_time(float(time_ns))} at {format_rate(rate_bps)}, {8 * wire / QUANTUM_BITS:.4g} quanta",
         ),
-        ("at most", f"{frames_per_second(float(most))}, {format_rate(float(most * 8 * length))} of frames"),
+        (
+            "at most",
+            f"{frames_per_second(float(maximum))}, {format_rate(float(maximum * 8 * length))} of frames",
+        ),
     ]  # fmt: skip
     _say(form, "frame", rows, document)
 
@@ -323,21 +326,21 @@ def feedback(qntz_fb: int, rate: int | None, gd: str, qeq: int, weight: str, for
     """Compute the queue and the remaining rate from a CNM's Quantized Feedback, 0 to 63."""
     gain, w = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024)
     full = qeq * (2 * w + 1)
-    least = math.ceil(full * qntz_fb / _MAX_FEEDBACK)
+    minimum = math.ceil(full * qntz_fb / _MAX_FEEDBACK)
     # a station decreases its rate by at most half (802.1Q, ieee8021CnRpgMinDecFac)
     decrease = min(gain * qntz_fb, Fraction(1, 2))
     rows = [
         ("feedback", f"{qntz_fb} of {_MAX_FEEDBACK}"),
         (
             "queue",
-            f"Qoff + {float(w):g}·Qdelta at least {format_octets(least)}, "
+            f"Qoff + {float(w):g}·Qdelta at least {format_octets(minimum)}, "
             f"of {format_octets(float(full))} full scale",
         ),
         ("decrease", f"{format_share(float(decrease))} of the rate, by Gd {gd.strip()}"),
     ]  # fmt: skip
     document: dict[str, Any] = {
         "qntz_fb": qntz_fb,
-        "least_octets": least,
+        "least_octets": minimum,
         "full_scale_octets": _number(full),
         "decrease": float(decrease),
     }

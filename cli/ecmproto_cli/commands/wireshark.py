@@ -54,13 +54,13 @@ def install(folder: Path | None, force: bool) -> None:
     from ecmproto.errors import OutputExistsError
     from ecmproto.paths import make_folder
 
-    places = _installed_files(folder)
-    for path, _ in places:
+    paths = _installed_files(folder)
+    for path, _ in paths:
         if path.exists() and not force and not _is_ours(path):
             raise OutputExistsError(
                 path=str(path), needed="a name that is free", got="a file that ecmproto did not write"
             )
-    for path, file in places:
+    for path, file in paths:
         make_folder(path.parent)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:

@@ -105,5 +105,5 @@ def tag_rows(
     kind: TagFormat, tag: NDArray[np.int64], mark: NDArray[np.int64], *stack: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Return tags of the format ``kind`` with the mechanism's values, as one row of octets per tag."""
-    words = [number.astype(np.int64).view(np.uint64) for number in (tag, mark, *stack)]
-    return pack(kind.format, len(tag), **kind.constants, **kind.values(words[0], words[1], words[2:]))
+    columns = [number.astype(np.int64).view(np.uint64) for number in (tag, mark, *stack)]
+    return pack(kind.format, len(tag), **kind.constants, **kind.values(columns[0], columns[1], columns[2:]))

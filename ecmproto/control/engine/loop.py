@@ -288,8 +288,8 @@ def _on_port(
         return
     queue = network.lines[entry - ports]
     index = take_first(network.pool, queue)
-    comes_ns = network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS
-    set_due(network.port_events, entry, comes_ns)
+    arrival_ns = network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS
+    set_due(network.port_events, entry, arrival_ns)
     port = entry - ports
     if port >= ports:
         pass_to_port(network, index, port - ports, NOWHERE, now_ns, 0.0, NO_AVERAGE)

@@ -271,11 +271,11 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
     if link.loss > 0.0 and network.draws.random() < link.loss:
         lose(network, index, len(network.ports) + station)
         return
-    comes_ns = sent_ns + link.to_port_ns
-    if comes_ns == now_ns:
+    arrival_ns = sent_ns + link.to_port_ns
+    if arrival_ns == now_ns:
         pass_to_port(network, index, link.switch, link.input, now_ns, limit_bps, rtt_ns)
         return
-    frame.comes_ns, frame.limit_bps, frame.rtt_average_ns = comes_ns, limit_bps, rtt_ns
+    frame.comes_ns, frame.limit_bps, frame.rtt_average_ns = arrival_ns, limit_bps, rtt_ns
     queue = network.on_link[station]
     append(network.pool, queue, index)
     if queue.length == 1:

@@ -140,9 +140,9 @@ def of_neighbours(interfaces: Sequence[str], wait_ns: int) -> Iterator[Diagnosis
         while waiting and time.monotonic_ns() < until_ns:
             for name, (batches, counts) in list(waiting.items()):
                 counts.add(next(batches))
-                found = counts.result().neighbours
-                yield from (_neighbour(name, each) for each in found)
-                if found:
+                neighbours = counts.result().neighbours
+                yield from (_neighbour(name, each) for each in neighbours)
+                if neighbours:
                     del waiting[name]
     for name in waiting:
         text = f"no LLDP from the other end in {format_time(wait_ns)}: agents usually send it every 30 s"
@@ -211,9 +211,9 @@ def _system_check(name: str, state: CheckState, text: str, *commands: str) -> Di
 
 
 def _capabilities() -> Iterator[Diagnosis]:
-    held = _held(Path("/proc/self/status").read_text(encoding="ascii"))
+    capabilities = _held(Path("/proc/self/status").read_text(encoding="ascii"))
     for bit, (name, state, purpose) in _CAPABILITIES.items():
-        if held >> bit & 1:
+        if capabilities >> bit & 1:
             yield _system_check(name, "ok", f"{name}: {purpose}")
         else:
             missing: CheckState = "finding" if state == "finding" else "note"

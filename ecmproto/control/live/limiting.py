@@ -69,7 +69,7 @@ HOST, NET = 0, 1
 """The interfaces to the sender and to the network."""
 SERVE, TAKE, ADVANCE, GO_ON = range(4)
 """Tasks of `step`: serve real interfaces, process the current frames, advance the time, or continue."""
-MOST_FRAMES = 16_384
+MAX_FRAMES = 16_384
 """The maximum number of waiting frames in all limiters."""
 _SPARE_FRAMES = 64
 _LATEST_NS = 10_000_000
@@ -477,13 +477,13 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
         at = wires.state.slots_at + start
     else:
         slot = _take_out(point, passage.serial)
-        held = point.held[slot]
+        held_frame = point.held[slot]
         frame = LeavingFrame(
             slot * point.facts.slot_octets + HEADROOM_OCTETS,
-            held.octets,
-            held.tagged != 0,
-            held.tag,
-            held.mark,
+            held_frame.octets,
+            held_frame.tagged != 0,
+            held_frame.tag,
+            held_frame.mark,
         )
         start, octets = _tagged(point, point.store, passage, frame)
         at = point.facts.store_at + start
@@ -547,13 +547,13 @@ def _flush(point: PointState, wires: Wires) -> bool:
 @compiled
 def _hold(point: PointState, wires: Wires) -> None:
     """Store the frames that arrived and have to wait."""
-    progress, facts, held = point.progress, point.facts, point.held
+    progress, facts, waiting = point.progress, point.facts, point.held
     slots = wires.rings[HOST].octets
     for row in range(progress.rows):
         if point.left[row]:
             continue
         slot, serial = progress.free, progress.first + row
-        frame = held[slot]
+        frame = waiting[slot]
         progress.free = frame.following
         progress.held += 1
         end = serial & (len(point.firsts) - 1)
@@ -572,16 +572,16 @@ def _take_out(point: PointState, serial: int) -> int:
 
     The slot keeps the frame's octets until the slot is reused.
     """
-    held, progress, before = point.held, point.progress, _NOWHERE
+    waiting, progress, before = point.held, point.progress, _NOWHERE
     end = serial & (len(point.firsts) - 1)
     slot = point.firsts[end]
-    while held[slot].serial != serial:
-        before, slot = slot, held[slot].following
+    while waiting[slot].serial != serial:
+        before, slot = slot, waiting[slot].following
     if before == _NOWHERE:
-        point.firsts[end] = held[slot].following
+        point.firsts[end] = waiting[slot].following
     else:
-        held[before].following = held[slot].following
-    held[slot].following = progress.free
+        waiting[before].following = waiting[slot].following
+    waiting[slot].following = progress.free
     progress.free = slot
     progress.held -= 1
     return int(slot)
@@ -627,16 +627,16 @@ def new_point_state(
     network: NetworkState, flows: FlowTable, tagging: Tagging, longest_octets: int, largest_octets: int
 ) -> PointState:
     """Return the initial state of a reaction point; ``flows`` must not have numbered any flow yet."""
-    facts, progress, held = (
+    facts, progress, waiting = (
         new_record(PointFacts),
         new_record(PointProgress),
-        new_records(HeldFrame, MOST_FRAMES),
+        new_records(HeldFrame, MAX_FRAMES),
     )
     facts.longest_octets, facts.largest_octets = longest_octets, largest_octets
     facts.slot_octets = HEADROOM_OCTETS + largest_octets + VLAN_OCTETS
-    store = np.zeros(MOST_FRAMES * facts.slot_octets, np.uint8)
+    store = np.zeros(MAX_FRAMES * facts.slot_octets, np.uint8)
     facts.store_at = store.ctypes.data
-    columns(held)["following"] = np.append(np.arange(1, MOST_FRAMES), _NOWHERE)
+    columns(waiting)["following"] = np.append(np.arange(1, MAX_FRAMES), _NOWHERE)
     rows = FRAMES
 
     def column(kind: Any) -> NDArray[Any]:
@@ -650,7 +650,7 @@ def new_point_state(
         tagged=column(np.bool_), tag=column(np.int64), mark=column(np.int64),
         station=column(np.int32), flow=column(np.int32), numbered=column(np.bool_), left=column(np.bool_),
         message=np.full(rows, _NOWHERE, np.int32), until=np.full(rows, _NOWHERE, np.int32),
-        messages=new_records(Message, 1), held=held, firsts=np.full(MOST_FRAMES, _NOWHERE, np.int64),
+        messages=new_records(Message, 1), held=waiting, firsts=np.full(MAX_FRAMES, _NOWHERE, np.int64),
         store=store, leaving_at=np.zeros(SENT_AT_ONCE, np.int64),
         leaving_octets=np.zeros(SENT_AT_ONCE, np.int64), leaving_ns=np.zeros(SENT_AT_ONCE, np.int64),
         lateness=new_counts(),

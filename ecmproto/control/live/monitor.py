@@ -117,7 +117,7 @@ def change_between(before: Statistics | None, after: Statistics, span_ns: int) -
     ``before`` is ``None`` for the change since the start.
     """
     per_second = NS_PER_S / max(1, span_ns)
-    kinds = {each.kind.name: (each.frames, each.octets) for each in before.kinds} if before else {}
+    previous = {each.kind.name: (each.frames, each.octets) for each in before.kinds} if before else {}
     points = {(each.kind, each.cpid): each.frames for each in before.congestion_points} if before else {}
     paused = {key: each.paused_ns for key, each in _paused(before)} if before else {}
     storms = after.pauses.storms if after.pauses is not None else ()
@@ -137,8 +137,8 @@ def change_between(before: Statistics | None, after: Statistics, span_ns: int) -
             KindChange(
                 kind=each.kind,
                 frames=each.frames,
-                frames_per_s=(each.frames - kinds.get(each.kind.name, (0, 0))[0]) * per_second,
-                bits_per_s=8 * (each.octets - kinds.get(each.kind.name, (0, 0))[1]) * per_second,
+                frames_per_s=(each.frames - previous.get(each.kind.name, (0, 0))[0]) * per_second,
+                bits_per_s=8 * (each.octets - previous.get(each.kind.name, (0, 0))[1]) * per_second,
             )
             for each in after.kinds
         ),

@@ -112,7 +112,7 @@ _MESSAGES_AT_ONCE = 1024
 _OUTGOING_AT_ONCE = 512
 _SLOT_OCTETS = 64
 _MIN_FRAME_OCTETS = 60
-MOST_FRAMES = 1 << 18
+MAX_FRAMES = 1 << 18
 """The maximum number of frames in a buffer whose size is in octets."""
 LEAD_NS = 20_000
 """The time by which a port sends a frame early, which is about the time that the kernel needs for a frame."""
@@ -365,9 +365,9 @@ def buffer_of(text: str) -> tuple[int, int]:
     """
     buffer = parse_buffer(text)
     if not buffer.frames:
-        return min(MOST_FRAMES, max(1, buffer.octets // _MIN_FRAME_OCTETS)), buffer.octets
-    if buffer.frames > MOST_FRAMES:
-        raise ParameterError(name="buffer", needed=f"1 to {MOST_FRAMES} frames", got=text)
+        return min(MAX_FRAMES, max(1, buffer.octets // _MIN_FRAME_OCTETS)), buffer.octets
+    if buffer.frames > MAX_FRAMES:
+        raise ParameterError(name="buffer", needed=f"1 to {MAX_FRAMES} frames", got=text)
     return buffer.frames, buffer.octets
 
 

@@ -28,7 +28,7 @@ from ecmproto.control.live.limiting import (
     ADVANCE,
     GO_ON,
     HOST,
-    MOST_FRAMES,
+    MAX_FRAMES,
     NET,
     SERVE,
     TAKE,
@@ -126,11 +126,11 @@ class ReactionPoint:
             stations=LARGEST_STATIONS,
             limiters=self.senders.limiters(),
         )
-        while len(self.network.pool.frames) < MOST_FRAMES:
+        while len(self.network.pool.frames) < MAX_FRAMES:
             add_frames(self.network)
         for priority in range(PRIORITIES):
             # A ring is never full, because the ring has a slot for every possible frame.
-            while int(self.network.ports[0].rings[priority].slot_mask) < MOST_FRAMES:
+            while int(self.network.ports[0].rings[priority].slot_mask) < MAX_FRAMES:
                 lengthen_ring(self.network.ports[0], priority)
         self._point = new_point_state(
             self.network, self.flows, new_tagging(machine, vlan, ethertypes), longest_octets, largest_octets
@@ -235,10 +235,10 @@ class ReactionPoint:
         state, point = sockets.wires.state, self._point
         position = int(state.position)
         batch = sockets.received().select(np.array([position]))
-        taken = self._intake.take(batch, time_ns=np.array([point.facts.now_ns]))
+        accepted = self._intake.take(batch, time_ns=np.array([point.facts.now_ns]))
         # No station is new, because all numbered stations have sent frames earlier.
         self.flows.number(batch.buffer, self._nothing, self._nothing)
-        feedback = read_feedback(taken, self.machine, self.context, self.flows, self._feedback_counters)
+        feedback = read_feedback(accepted, self.machine, self.context, self.flows, self._feedback_counters)
         if feedback.message[0] < 0:
             point.progress.passed = position + 1
             return False

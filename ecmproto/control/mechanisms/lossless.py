@@ -31,7 +31,7 @@ from ecmproto.units import (
 
 FLOW_CONTROLS = ("pause", "pfc")
 """Mechanisms that stop links by thresholds."""
-MOST_QUANTA = 0xFFFF
+MAX_QUANTA = 0xFFFF
 """Maximum pause in a frame, in quanta."""
 MAX_RATE_BPS = 10**15
 PAUSE_OCTETS = 60
@@ -109,12 +109,12 @@ class Renewal:
         if not 0 < self.share < 1:
             needed = "a share of the pause between 0 and 1"
             raise ParameterError(name="renew", needed=needed, got=f"{float(self.share):g}")
-        taken_ns = serialisation_ns(self.octets + WIRE_OVERHEAD_OCTETS, self.rate_bps)
-        minimum = math.ceil(taken_ns * self.rate_bps / (QUANTUM_BITS * NS_PER_S * self.share))
+        frame_ns = serialisation_ns(self.octets + WIRE_OVERHEAD_OCTETS, self.rate_bps)
+        minimum = math.ceil(frame_ns * self.rate_bps / (QUANTUM_BITS * NS_PER_S * self.share))
         if self.quanta < minimum:
             raise ParameterError(
                 name="storm",
-                needed=f"at least {minimum:,} quanta: a frame takes {taken_ns} ns of the link",
+                needed=f"at least {minimum:,} quanta: a frame takes {frame_ns} ns of the link",
                 got=f"{self.quanta:,}, renewed every {float(self.share * NS_PER_S / self.needed_fps):g} ns",
             )
 

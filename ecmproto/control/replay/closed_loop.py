@@ -266,9 +266,9 @@ class ClosedLoopReplay:
     def _count(self, piece: Piece) -> None:
         passages, disposition = piece.passages, piece.passages["disposition"]
         self._passed_by += int((disposition == PASSED_BY).sum())
-        held_out = disposition == HELD_OUT
-        self._held_out_frames += int(held_out.sum())
-        self._held_out_octets += int(passages["octets"][held_out].sum())
+        is_held_out = disposition == HELD_OUT
+        self._held_out_frames += int(is_held_out.sum())
+        self._held_out_octets += int(passages["octets"][is_held_out].sum())
         self._probes += int(passages["probe"].sum())
         arrived = (disposition == ENQUEUED) | (disposition == DROPPED)
         self._counts.add_frames(passages.view(np.recarray), arrived, disposition == DROPPED)

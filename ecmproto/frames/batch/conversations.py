@@ -30,14 +30,14 @@ from ecmproto.wire.formats.ip import PROTO_TCP, PROTO_UDP
 from ecmproto.wire.formats.text import address_text
 
 NO_CONVERSATION = -1
-_MOST = 1 << 20
+_MAX = 1 << 20
 _FIRST_SLOTS = 256
 _MAPPED = 0xFFFF << 32
 """Upper bits of an IPv4 address that is mapped to IPv6 (RFC 4291 2.5.5.2)."""
 _ROCE = 1 << 62
 _PSN_MASK = (1 << 24) - 1
 _LOW_BITS = 0xFFFFFFFF
-_MOST_TRIED = 64
+_MAX_TRIED = 64
 """Maximum number of conversations between two addresses that an acknowledge is compared with, newest
 first.
 """
@@ -169,7 +169,7 @@ class FullConversations(Struct):
 class ConversationTable:
     """A table that numbers conversations batch by batch, up to ``capacity`` conversations."""
 
-    def __init__(self, tables: ParseTables, capacity: int = _MOST) -> None:
+    def __init__(self, tables: ParseTables, capacity: int = _MAX) -> None:
         self._tables = tables
         self._counts = new_record(ConversationCounts)
         self._counts.capacity = capacity
@@ -232,7 +232,7 @@ class ConversationTable:
         pair = int(self._pairs.number[slot_of(*self._pairs, numbers[0] << 32 | numbers[1], 0)])
         found: list[int] = []
         number = EMPTY if pair == EMPTY else int(self._entries.newest[pair])
-        while number != EMPTY and len(found) < _MOST_TRIED:
+        while number != EMPTY and len(found) < _MAX_TRIED:
             found.append(number)
             number = int(self._entries.older[number])
         return found
@@ -469,7 +469,7 @@ def _tie(pairs: Keys, entries: _Entries, source: int, destination: int, queue_pa
     if pairs.number[slot] == EMPTY:
         return
     number, tried, found = entries.newest[pairs.number[slot]], 0, EMPTY
-    while number != EMPTY and tried < _MOST_TRIED:
+    while number != EMPTY and tried < _MAX_TRIED:
         if entries.peer[number] == queue_pair:
             return
         first, last = entries.first_psn[number], entries.last_psn[number]

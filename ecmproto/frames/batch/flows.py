@@ -45,7 +45,7 @@ _CONVERSATION = 1 << 62
 in its upper bits.
 """
 _ADDRESS_BITS = (1 << 48) - 1
-_MOST_NUMBERS = (1 << 31) - 1
+_MAX_NUMBERS = (1 << 31) - 1
 _CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
 _NO_VLAN_HASHED = 0xFFFF
 
@@ -144,8 +144,8 @@ class FlowTable:
         max_flows: int = 1024,
         ethertypes: EtherTypes = DEFAULT,
     ) -> None:
-        _check("max_stations", max_stations, _MOST_NUMBERS)
-        _check("max_flows", max_flows, _MOST_NUMBERS // max_stations)
+        _check("max_stations", max_stations, _MAX_NUMBERS)
+        _check("max_flows", max_flows, _MAX_NUMBERS // max_stations)
         self.key: FlowKey = FlowKey(*(bool(part) for part in key))
         self.hashed: FlowHash = FlowHash(int(hashed.bits), bool(hashed.src))
         self.counts: FlowCounts = new_record(FlowCounts)
@@ -624,7 +624,7 @@ class DestinationTable:
     """
 
     def __init__(self, *, max_destinations: int = 4096, with_groups: bool = False) -> None:
-        _check("max_destinations", max_destinations, _MOST_NUMBERS)
+        _check("max_destinations", max_destinations, _MAX_NUMBERS)
         self.counts: DestinationCounts = new_record(DestinationCounts)
         self._limit = max_destinations
         self._with_groups = bool(with_groups)

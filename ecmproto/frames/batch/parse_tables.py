@@ -21,7 +21,7 @@ from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.base import Follows, Layer
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
-from ecmproto.wire.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
+from ecmproto.wire.formats.experimental import MAX_OCTETS, Proposed, Sampling, Word, selector
 from ecmproto.wire.formats.infiniband import BTH, GRH
 from ecmproto.wire.formats.ip import (
     ARP,
@@ -43,7 +43,7 @@ from ecmproto.wire.formats.lldp import TLV
 from ecmproto.wire.formats.registry import (
     BEHIND_PORTS,
     FORMATS,
-    MOST_FORMATS,
+    MAX_FORMATS,
     Dispatch,
     announcement,
     dispatch,
@@ -96,7 +96,7 @@ def _is_open(field: Field) -> bool:
 
 
 NUMBER_OF: dict[type[Layer], int] = {cls: number for number, cls in enumerate(FORMATS)}
-_FIRST_MOVING = MOST_FORMATS + 3
+_FIRST_MOVING = MAX_FORMATS + 3
 MOVING_FIELDS: dict[tuple[type[Layer], str], int] = {
     field_key: number
     for number, field_key in enumerate(
@@ -168,7 +168,7 @@ DECISIVE = 8
 _WORDS, _OCTETS = 1 << 16, 1 << 8
 _SHARED, _CHAINED = 8, 256
 """Capacities: groups of shared UDP ports, formats with sequences, and the formats of all sequences."""
-_CONTENT_ROWS, _MOST_CONTENTS, _MOST_PACKETS = 16, 16, 4
+_CONTENT_ROWS, _MAX_CONTENTS, _MAX_PACKETS = 16, 16, 4
 """Capacities: columns per wrapper in ``content``, rows of ``contents`` and rows of ``nibbles``."""
 
 OTHER, CNM, MESSAGE, MAC_CONTROL, I_TAG, VLAN_TAG, CN_TAG, TAG = range(8)
@@ -185,45 +185,45 @@ that start with two ports, and the RoCE base transport header. PAYLOAD is everyt
 class ParseTables:
     """The parse tables.
 
-    This class declares a record. Tables of formats have one row per format, with MOST_FORMATS rows.
+    This class declares a record. Tables of formats have one row per format, with MAX_FORMATS rows.
     """
 
-    fixed: Annotated[Int64, MOST_FORMATS]
+    fixed: Annotated[Int64, MAX_FORMATS]
     """Length of the fixed part in octets."""
-    tail: Annotated[Int64, (MOST_FORMATS, SHOWN_OCTETS + 1)]
+    tail: Annotated[Int64, (MAX_FORMATS, SHOWN_OCTETS + 1)]
     """Variable part of each format.
 
     The columns are: type (NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL); count field (`BitField`), scale
     and minus; position of the field on which the part depends, with a bit for each value for which the part
     is present (0 means always); and minimum length in octets.
     """
-    moving: Annotated[Int64, (MOST_FORMATS * MAX_MOVING, MINUS + 1)]
+    moving: Annotated[Int64, (MAX_FORMATS * MAX_MOVING, MINUS + 1)]
     """Fields of a MOVING_TAIL in order, with MAX_MOVING rows per format.
 
     The columns are: number in `MOVING_FIELDS`, count field (`BitField`), scale and minus. A field of fixed
     width has no count field, and its minus is the negative length in octets. Unused rows have the number 0.
     """
-    within: Annotated[Int64, (MOST_FORMATS * CONDITIONS, HIGH + 1)]
+    within: Annotated[Int64, (MAX_FORMATS * CONDITIONS, HIGH + 1)]
     """Limits of fields, with CONDITIONS rows per format.
 
     The columns are: `BitField`, minimum and maximum. Unused rows have a `BitField` of 0 octets.
     """
-    refuses: Annotated[Int8, MOST_FORMATS]
+    refuses: Annotated[Int8, MAX_FORMATS]
     """Whether the format can reject octets."""
-    doubts: Annotated[Int64, (MOST_FORMATS, NONZERO_WORDS + 1)]
+    doubts: Annotated[Int64, (MAX_FORMATS, NONZERO_WORDS + 1)]
     """Criteria by which announced octets have another format.
 
     The columns are: the other format, or NO_DOUBT; whether there is a CPID; maximum number of octets for
     types that quote no frame (0 means no maximum); whether the CPID, or the octets at its position, decides;
     minimum number of octets on the wire; and number of leading pairs of octets that must not all be 0.
     """
-    follows: Annotated[Int64, MOST_FORMATS]
+    follows: Annotated[Int64, MAX_FORMATS]
     """Rule for the next format (see NOTHING)."""
-    next_at: Annotated[Int64, MOST_FORMATS]
+    next_at: Annotated[Int64, MAX_FORMATS]
     """Offset of the EtherType, next header or port that announces the next layer."""
-    parts: Annotated[Int8, MOST_FORMATS]
+    parts: Annotated[Int8, MAX_FORMATS]
     """Part of a packet to which the format belongs: TAG_HEADER, a type of network header, and so on."""
-    run: Annotated[Int8, MOST_FORMATS]
+    run: Annotated[Int8, MAX_FORMATS]
     """Whether several consecutive layers count as one protocol."""
     announced: Annotated[Int8, _WORDS]
     """Format number for each EtherType or length, or the rule for the choice of the format."""
@@ -237,7 +237,7 @@ class ParseTables:
     """Format by the first two octets, for each group of formats with the same UDP port. The last column is
     for fewer than two octets.
     """
-    sequenced: Annotated[Int64, (MOST_FORMATS, CLOSED_BY + 1)]
+    sequenced: Annotated[Int64, (MAX_FORMATS, CLOSED_BY + 1)]
     """Sequences by format: the selecting bits (`BitField`), the row in ``chains``, and the format after the
     sequence, or −1.
     """
@@ -247,13 +247,13 @@ class ParseTables:
     """
     chain: Annotated[Int64, _CHAINED]
     """Formats of all sequences. Each sequence ends with −1."""
-    content: Annotated[Int64, (MOST_FORMATS, CONTENT_ROWS + _CONTENT_ROWS)]
+    content: Annotated[Int64, (MAX_FORMATS, CONTENT_ROWS + _CONTENT_ROWS)]
     """Wrappers: the bits that select the content (`BitField`), then a row in ``contents`` for each value that
     selects a sequence.
     """
-    contents: Annotated[Int8, (_MOST_CONTENTS, _WORDS)]
+    contents: Annotated[Int8, (_MAX_CONTENTS, _WORDS)]
     """Format by the value that selects the content, BY_ETHERTYPE or BY_NIBBLE."""
-    nibbles: Annotated[Int64, (_MOST_PACKETS, 16)]
+    nibbles: Annotated[Int64, (_MAX_PACKETS, 16)]
     """Format by the first four bits of a packet."""
     tags: Annotated[Int8, _WORDS]
     """Whether an EtherType announces two octets and another EtherType."""
@@ -261,7 +261,7 @@ class ParseTables:
     """Format by the first two octets, with one row each for messages, tags and MAC Control."""
     short: Annotated[Int64, ARP_SIZES + 1]
     """Format of fewer than two octets for messages, tags and MAC Control, and format of ARP without sizes."""
-    tlvs: Annotated[Int64, (MOST_FORMATS, 2)]
+    tlvs: Annotated[Int64, (MAX_FORMATS, 2)]
     """OUI and subtype of organizationally specific TLVs, each with its format. LAST_TLV ends the list."""
     arp: Annotated[Int64, IPV4_OCTETS + 1]
     """Formats and constants of ARP packets.
@@ -270,11 +270,11 @@ class ParseTables:
     over Ethernet. The constants are: two hardware types, the size of MAC addresses, two protocol types, and
     the size of IPv4 addresses.
     """
-    decisive: Annotated[Int64, (MOST_FORMATS * DECISIVE, DECISIVE_MASK + 1)]
+    decisive: Annotated[Int64, (MAX_FORMATS * DECISIVE, DECISIVE_MASK + 1)]
     """Words that determine the walk to and from a layer, with DECISIVE rows per format: offset and mask.
     Unused rows have mask 0.
     """
-    settled: Annotated[Int8, MOST_FORMATS]
+    settled: Annotated[Int8, MAX_FORMATS]
     """Whether the decisive words alone determine the walk."""
     transport: Annotated[Int8, (2, _OCTETS)]
     """Format by the IPv4 protocol (row 0) and by the IPv6 next header (row 1)."""
@@ -409,7 +409,7 @@ def _doubts(cls: type[Layer]) -> tuple[int, int, int, int, int, int]:
     if not issubclass(cls, Proposed) or cls.otherwise is None:
         return NO_DOUBT, 0, 0, int(issubclass(cls, Word)), 0, 0
     has_cpid = int(cls.has_cpid)
-    return NUMBER_OF[cls.otherwise], has_cpid, MOST_OCTETS if cls.padded else 0, has_cpid, 0, 0
+    return NUMBER_OF[cls.otherwise], has_cpid, MAX_OCTETS if cls.padded else 0, has_cpid, 0, 0
 
 
 _SHARED_PORTS = sorted(

@@ -35,7 +35,7 @@ Int64 = NDArray[np.int64]
 NOWHERE = -1
 _TYPE_OCTETS = 2
 _WORD_BITS = 64
-_MOST_FIELDS = 4
+_MAX_FIELDS = 4
 
 
 class TagLayout:
@@ -51,10 +51,10 @@ class TagLayout:
     mask: int
     selected: int
     """Value of the two octets after the EtherType, under ``mask``, in tags of this type."""
-    tag_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
-    tag_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
-    mark_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
-    mark_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
+    tag_bit: Annotated[NDArray[np.int64], _MAX_FIELDS]
+    tag_bits: Annotated[NDArray[np.int64], _MAX_FIELDS]
+    mark_bit: Annotated[NDArray[np.int64], _MAX_FIELDS]
+    mark_bits: Annotated[NDArray[np.int64], _MAX_FIELDS]
     """Position of the tag fields and the mark fields: first bit relative to the EtherType, and number of
     bits.
 
@@ -81,8 +81,8 @@ def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAU
         (kind.tag_fields, layout.tag_bit, layout.tag_bits),
         (kind.mark, layout.mark_bit, layout.mark_bits),
     ):
-        if len(names) > _MOST_FIELDS:
-            raise ParameterError(name="mark", needed=f"at most {_MOST_FIELDS} fields", got=", ".join(names))
+        if len(names) > _MAX_FIELDS:
+            raise ParameterError(name="mark", needed=f"at most {_MAX_FIELDS} fields", got=", ".join(names))
         for index, place in enumerate(kind.bit_ranges(names)):
             bit[index], bits[index] = place
     return layout
@@ -275,7 +275,7 @@ def _newest(buffer: Octets, start: int, octets: int, tables: ParseTables, layout
 def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
     """Return the number in several fields, most significant field first. A 64-bit number is signed."""
     number = 0
-    for i in range(_MOST_FIELDS):
+    for i in range(_MAX_FIELDS):
         if bits[i] == 0:
             break
         first, last = at + (bit[i] >> 3), at + ((bit[i] + bits[i] - 1) >> 3)
@@ -305,7 +305,7 @@ def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
 @compiled
 def write_number(buffer: Octets, at: int, bit: Int64, bits: Int64, number: int) -> None:
     """Write ``number`` into several fields of the tag at ``at``, most significant field first."""
-    for i in range(_MOST_FIELDS - 1, -1, -1):
+    for i in range(_MAX_FIELDS - 1, -1, -1):
         count, place = bits[i], 0
         while place < count:
             # The least significant bits are the last bits of the field.

@@ -28,7 +28,7 @@ from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.kernels.prefetching import prefetch
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.registry import FORMATS, MOST_FORMATS
+from ecmproto.wire.formats.registry import FORMATS, MAX_FORMATS
 from ecmproto.wire.formats.schema import BitField, Field, bit_field
 from ecmproto.wire.formats.wrapper import BEGINNINGS
 
@@ -381,7 +381,7 @@ def look_up(table: Int32, layout_of: Int32, out: Int32) -> None:
 Values = NDArray[np.uint8]
 
 _TAILS = FCS + 1 + len(MOVING_FIELDS)
-KINDS = _TAILS + MOST_FORMATS
+KINDS = _TAILS + MAX_FORMATS
 """Number of layer types. The layers of innermost frames and of outermost frames have separate types."""
 _FAR = 1 << 40
 _FIXED = np.full(_TAILS, _FAR, np.int64)
@@ -400,14 +400,14 @@ def kind_of(cls: type[Layer], field: Field | None = None, nesting: Nesting = "")
     return again + NUMBER_OF[cls] + (_TAILS if field is not None and field.bits is None else 0)
 
 
-_BEGINS, _WRAPS = (np.zeros(MOST_FORMATS, np.bool_) for _ in range(2))
+_BEGINS, _WRAPS = (np.zeros(MAX_FORMATS, np.bool_) for _ in range(2))
 _BEGINS[[NUMBER_OF[cls] for cls in BEGINNINGS]] = True
 _WRAPS[[NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]] = True
 
 
 def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
     """Return a mask of the layers in the innermost frame, and a mask of the layers in the outermost frame."""
-    layers = np.flatnonzero(number < MOST_FORMATS)
+    layers = np.flatnonzero(number < MAX_FORMATS)
     before, after = layers[:-1], layers[1:]
     starts = _BEGINS[number[after]] & _WRAPS[number[before]] & (owner[after] == owner[before])
     inner = after[starts]
@@ -449,7 +449,7 @@ class Census:
         layout, layer = part.layouts, part.layer
         owner = np.repeat(np.arange(len(layout)), layout[:, LAYERS])
         number, place, octets = layer.T
-        tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MOST_FORMATS)))
+        tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MAX_FORMATS)))
         size = _FIXED[number[tails]]
         rows = np.stack(
             [

@@ -42,23 +42,23 @@ from ecmproto.frames.columns.octets import eight_octets
 from ecmproto.kernels.kernel import inlined
 from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.experimental import CPID_AT, CPID_OCTETS
-from ecmproto.wire.formats.registry import MOST_FORMATS
+from ecmproto.wire.formats.registry import MAX_FORMATS
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 Uint64 = NDArray[np.uint64]
 _Number = TypeVar("_Number", np.int64, np.uint64)
 
-TAIL_KINDS = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
+TAIL_KINDS = PADDING, TRAILER, FCS = range(MAX_FORMATS, MAX_FORMATS + 3)
 """Numbers of padding, trailer and FCS, after the numbers of the formats and before `MOVING_FIELDS`."""
 
 NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2
 (
-    LINK, LEAST, MOST, CUT, LENGTH_AT, LENGTH_BITS, LENGTH_LACKS, FIRST_WORD, END_WORD, END_LENGTH, PORT_AT,
+    LINK, MIN, MAX, CUT, LENGTH_AT, LENGTH_BITS, LENGTH_LACKS, FIRST_WORD, END_WORD, END_LENGTH, PORT_AT,
     PORT_IS, ZEROS, TAIL, FRAMES, FIRST_LAYER, LAYERS, FCS_AT, LAST, NODE,
 ) = range(20)  # fmt: skip
-"""Columns of a layout. A layout applies to a frame with the given LINK, LEAST to MOST captured octets, CUT
+"""Columns of a layout. A layout applies to a frame with the given LINK, MIN to MAX captured octets, CUT
 truncated octets, and the given words. ZEROS octets after the layers must be zero; otherwise the next layout
 applies. The length field at LENGTH_AT is less than the captured length by LENGTH_LACKS, if LENGTH_BITS are
 set. The words from END_WORD to END_LENGTH contain the lengths of inner frames: the offset of the field and
@@ -213,7 +213,7 @@ def has_layout(
     differs = (length + layout[row, LENGTH_LACKS] - captured) & layout[row, LENGTH_BITS]
     differs |= (layout[row, LINK] - link) | (layout[row, CUT] - cut)
     # The differences are negative outside the limits.
-    differs |= ((captured - layout[row, LEAST]) | (layout[row, MOST] - captured)) >> 63
+    differs |= ((captured - layout[row, MIN]) | (layout[row, MAX] - captured)) >> 63
     if differs != 0:
         return False
     at = np.uint64(layout[row, FIRST_WORD])
@@ -344,8 +344,8 @@ def add_layout(
     layout = cache.layout
     for row in range(number, number + (2 if zeros > 0 else 1)):
         layout[row, LINK] = link
-        layout[row, LEAST] = captured
-        layout[row, MOST] = _ANY_OCTETS if longer else captured
+        layout[row, MIN] = captured
+        layout[row, MAX] = _ANY_OCTETS if longer else captured
         layout[row, CUT] = cut
         layout[row, FIRST_WORD] = first_word
         layout[row, END_WORD] = end_word
@@ -424,7 +424,7 @@ def _decide(
     chosen = False
     for index in range(cache.used[2], cache.used[2] + layers):
         layer, at, octets = cache.layer[index, 0], cache.layer[index, 1], cache.layer[index, 2]
-        if layer >= MOST_FORMATS:
+        if layer >= MAX_FORMATS:
             continue  # a field
         if chosen and layer == _DATA:
             # These octets show that none of the formats announced by the port applies.
@@ -456,7 +456,7 @@ def _decide(
     if length_at != NO_LENGTH:
         for index in range(cache.used[2], cache.used[2] + layers):
             layer, at = cache.layer[index, 0], cache.layer[index, 1]
-            offset = _length_offset(at, layer, tables) if layer < MOST_FORMATS else NO_LENGTH
+            offset = _length_offset(at, layer, tables) if layer < MAX_FORMATS else NO_LENGTH
             if offset not in (NO_LENGTH, length_at) and two_octets(buffer, start + offset) != 0:
                 word[first + count, 0] = np.uint64(offset)
                 word[first + count, 1] = np.uint64(captured - two_octets(buffer, start + offset))

@@ -32,7 +32,7 @@ from ecmproto.frames.columns.text.pieces import (
     When,
 )
 from ecmproto.frames.dissect.form import Listing, Record
-from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, octets_piece, path_of
+from ecmproto.frames.dissect.single import MAX, Chain, Text, View, compiled, octets_piece, path_of
 from ecmproto.frames.filter.fields import Nesting, frames_within, nested
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import nearest
@@ -220,11 +220,11 @@ def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
     text: list[Piece] = [Decimal(number)]
     if field.meta.base == "hex":
         text = ["0x", HexNumber(number, -(-number.bits // 4))]
-    return _CellValue(text, number, MAX_LENGTH + 1, MOST) if part.named else _CellValue(text)
+    return _CellValue(text, number, MAX_LENGTH + 1, MAX) if part.named else _CellValue(text)
 
 
 def _unless_empty(span: Octets, piece: Piece) -> _CellValue:
-    return _CellValue([piece], None if span.octets else Size(span), 1, MOST)
+    return _CellValue([piece], None if span.octets else Size(span), 1, MAX)
 
 
 class _Rows(Listing):

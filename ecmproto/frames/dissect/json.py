@@ -63,7 +63,7 @@ from ecmproto.frames.columns.text.pieces import (
 )
 from ecmproto.frames.dissect.form import Listing, Record
 from ecmproto.frames.dissect.single import (
-    MOST,
+    MAX,
     Chain,
     Text,
     View,
@@ -249,8 +249,8 @@ def _linktype_text(number: int) -> str:
     return json_text(linktype_name(number))
 
 
-_CUT = When(RecordNumber.CUT, 1, MOST, [', "cut": ', Decimal(RecordNumber.CUT)])
-_ERROR = When(RecordNumber.ERROR, 1, MOST, [', "error": ', Mark.ERROR])
+_CUT = When(RecordNumber.CUT, 1, MAX, [', "cut": ', Decimal(RecordNumber.CUT)])
+_ERROR = When(RecordNumber.ERROR, 1, MAX, [', "error": ', Mark.ERROR])
 
 
 def _document(path: Path) -> list[Piece]:
@@ -276,7 +276,7 @@ def _members(path: Path) -> Iterator[Piece]:
         yield "}"
     yield "]"
     for key, span in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
-        yield When(Size(span), 1, MOST, [f', "{key}": "', Hex(span), '"'])
+        yield When(Size(span), 1, MAX, [f', "{key}": "', Hex(span), '"'])
     if path.first == 0:  # the original length of a quoted frame is unknown
         yield from (_CUT, _ERROR)
     else:

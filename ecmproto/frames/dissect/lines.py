@@ -54,7 +54,7 @@ from ecmproto.frames.columns.text.pieces import (
     Word,
 )
 from ecmproto.frames.dissect.form import Listing, Paint, Record, plain
-from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, path_of
+from ecmproto.frames.dissect.single import MAX, Chain, Text, View, compiled, path_of
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS, format_time
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.frame import Frame, frame_check_sequence
@@ -184,8 +184,8 @@ def _flaws(paint: Paint) -> list[Piece]:
     malformed = painted(paint, "error", "[malformed: ", Mark.ERROR, "]")
     sums = OfFrame(functools.partial(_bad_sums, paint), in_batches="")
     flaws: list[Piece] = [
-        When(RecordNumber.CUT, 1, MOST, [" ", *cut]), sums,
-        When(RecordNumber.ERROR, 1, MOST, [" ", *malformed]),
+        When(RecordNumber.CUT, 1, MAX, [" ", *cut]), sums,
+        When(RecordNumber.ERROR, 1, MAX, [" ", *malformed]),
     ]  # fmt: skip
     return [When(RecordNumber.FLAWED, 1, 1, flaws, [sums])]
 
@@ -678,7 +678,7 @@ def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> li
     below = prefixed(number, times, smaller)
     if lowest < whole:
         below = [When(number, lowest, whole - 1, [f"1 {unit}"], below)]
-    return [When(number, whole, MOST, pieces, below)]
+    return [When(number, whole, MAX, pieces, below)]
 
 
 def _argument(path: Path, value: Value) -> Number | Octets:

@@ -51,7 +51,7 @@ from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.text import address_text
 
-MOST = (1 << 62) - 1
+MAX = (1 << 62) - 1
 """End of a range without an upper limit."""
 TAILS = 4
 """Number of boundaries after the layers of each frame: padding, trailer, FCS, end."""

@@ -46,7 +46,7 @@ from ecmproto.frames.columns.text.pieces import (
 from ecmproto.frames.dissect.form import Listing, Paint, Record, commented, plain
 from ecmproto.frames.dissect.lines import fcs_holds, painted, prefixed, short_or_bad
 from ecmproto.frames.dissect.single import (
-    MOST,
+    MAX,
     Chain,
     Text,
     View,
@@ -235,8 +235,8 @@ class _Layout:
         where = (OfFrame(_error_bounds, in_batches=""),)
         return [
             *self._about(path), *self._frames(path), *self._tail(path),
-            When(RecordNumber.CUT, 1, MOST, self._line(0, *cut)),
-            When(RecordNumber.ERROR, 1, MOST, self._line(0, *error, name="frame.error", where=where)),
+            When(RecordNumber.CUT, 1, MAX, self._line(0, *cut)),
+            When(RecordNumber.ERROR, 1, MAX, self._line(0, *error, name="frame.error", where=where)),
         ]  # fmt: skip
 
     def _painted(self, style: str, *pieces: Piece) -> list[Piece]:
@@ -278,7 +278,7 @@ class _Layout:
                 verdict = [When(Size(span), _FCS_OCTETS, _FCS_OCTETS, [whole])]
             lines = self._line(0, *title, name=name, where=where)
             lines += self._line(1, *_octets_pieces(span), *verdict, name=name, where=where)
-            yield When(Size(span), 1, MOST, lines)
+            yield When(Size(span), 1, MAX, lines)
 
     def _frames(self, path: Path) -> list[Piece]:
         """Return the lines of a frame's layers, and the lines of its nested quoted frames."""
@@ -313,7 +313,7 @@ class _Layout:
         """Yield the last lines of a frame quoted by a message."""
         rest = Span(shown.padding.begin, 0, shown.trailer.end, 0)
         where = _between(_at(rest.begin), _at(rest.end))
-        yield When(Size(rest), 1, MOST, self._line(depth, "rest  ", *_octets_pieces(rest), where=where))
+        yield When(Size(rest), 1, MAX, self._line(depth, "rest  ", *_octets_pieces(rest), where=where))
         error = self._paint("[malformed: @, counted in the sampled frame]", "error")
         yield OfFrame(
             functools.partial(_shown_error, self._line_of(depth, error)), shown.first, in_batches=""
@@ -326,7 +326,7 @@ class _Layout:
         octets: Pieces = ("  octets ", Decimal(begin), "–", Decimal(_at(mark + 1, -1)))
         if not cls.fixed_octets:
             empty: Pieces = ["  at octet ", Decimal(begin), ", empty"]
-            octets = [When(Size(_of_layer(path, layer)), 1, MOST, octets, empty)]
+            octets = [When(Size(_of_layer(path, layer)), 1, MAX, octets, empty)]
         title = [self._paint(cls.title, cls.colour), *self._painted("dim", *octets, f"  [{cls.source}]")]
         yield from self._line(depth, *title, name=_name(depth, cls.prefix), where=_between(begin, end))
         yield from self.fields(path, layer, depth)
@@ -353,7 +353,7 @@ class _Layout:
         if field.bits is None or field in path.layers[layer].moving:
             # Empty options and payloads have no line.
             without = self._fields(path, layer, depth, left, rows)
-            return [When(Size(path.span(layer, field.key)), 1, MOST, then, without)]
+            return [When(Size(path.span(layer, field.key)), 1, MAX, then, without)]
         if field.meta.length_name and field.meta.base == "hex":
             number = path.number(layer, field.key)
             widths = (1, len(str(MAX_LENGTH)))
@@ -495,7 +495,7 @@ def _field_bounds(path: Path, layer: int, field: Field) -> tuple[Number, Number]
 def _octets_pieces(span: Octets) -> list[Piece]:
     """Return pieces for the first octets of a span in hex and the total number of octets."""
     first = Hex(span.part(0, SHOWN_OCTETS))
-    shown = When(Size(span), SHOWN_OCTETS + 1, MOST, [first, "…"], [Hex(span)])
+    shown = When(Size(span), SHOWN_OCTETS + 1, MAX, [first, "…"], [Hex(span)])
     plural = When(Size(span), 1, 1, [" octet)"], [" octets)"])
     return [shown, "  (", Decimal(Size(span)), plural]
 

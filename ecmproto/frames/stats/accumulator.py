@@ -31,11 +31,11 @@ from ecmproto.frames.stats.counters import (
     FEEDBACK_FIELDS,
     FEEDBACK_FORMATS,
     FRAME_FIELDS,
-    MOST_FLOWS,
-    MOST_MALFORMED,
-    MOST_POINTS,
-    MOST_PROBED_FLOWS,
-    MOST_QUEUES,
+    MAX_FLOWS,
+    MAX_MALFORMED,
+    MAX_POINTS,
+    MAX_PROBED_FLOWS,
+    MAX_QUEUES,
     PROBE_FIELDS,
     RATE_CARRIERS,
     RATE_FIELDS,
@@ -47,11 +47,11 @@ from ecmproto.frames.stats.counters import (
     outer_priorities,
 )
 from ecmproto.frames.stats.mirrors import MIRROR_FIELDS, MirrorCounts
-from ecmproto.frames.stats.neighbours import LLDP_FIELD, MOST_NEIGHBOURS, MOST_OCTETS, NeighbourCounts
+from ecmproto.frames.stats.neighbours import LLDP_FIELD, MAX_NEIGHBOURS, MAX_OCTETS, NeighbourCounts
 from ecmproto.frames.stats.pauses import (
     DETECT_NS,
-    MOST_KEPT,
-    MOST_SENDERS,
+    MAX_KEPT,
+    MAX_SENDERS,
     PAUSE_FIELDS,
     RESTORE_NS,
     PauseCounts,
@@ -60,7 +60,7 @@ from ecmproto.frames.stats.pauses import (
 from ecmproto.frames.stats.pfc_faults import PfcFaultCounts
 from ecmproto.frames.stats.plain_data import State, plain_value, restore, state_of
 from ecmproto.frames.stats.roce import (
-    MOST_QUEUE_PAIRS,
+    MAX_QUEUE_PAIRS,
     ROCE_FIELD,
     ROCE_FIELDS,
     RoceCounts,
@@ -146,7 +146,7 @@ class Accumulator:
         self._roce = RoceCounts(timeline)
         self._neighbours = NeighbourCounts()
         self._mirrors = MirrorCounts()
-        self._sample = SampleCounts(*sampled, queue_pairs=MOST_QUEUE_PAIRS)
+        self._sample = SampleCounts(*sampled, queue_pairs=MAX_QUEUE_PAIRS)
         self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates, self._mirrors
         )  # fmt: skip
@@ -356,7 +356,7 @@ def _check(name: str, value: int | None, needed: str) -> None:
         raise ParameterError(name=name, needed=needed, got=str(value))
 
 
-_MOST_RISING = 1 << 16
+_MAX_RISING = 1 << 16
 
 
 class _CaptureTimes:
@@ -400,11 +400,11 @@ class _CaptureTimes:
 
     def can_join(self, later: _CaptureTimes) -> bool:
         """Return whether the stored increasing times of ``later`` reach the last time of this object."""
-        whole = len(later._rising) < _MOST_RISING
+        whole = len(later._rising) < _MAX_RISING
         return whole or self._last_ns is None or self._last_ns <= int(later._rising[-1])
 
     def _keep(self, rising: NDArray[np.int64]) -> None:
-        room = _MOST_RISING - len(self._rising)
+        room = _MAX_RISING - len(self._rising)
         if room > 0 and len(rising):
             self._rising = np.concatenate([self._rising, rising[:room]])
 
@@ -602,15 +602,15 @@ def _up_to(reader: CaptureReader, limit: int | None) -> Iterator[Batch]:
 
 
 _LEFT_OUT_OF = {
-    "congestion_points": f"about congestion points beyond the first {MOST_POINTS} of a mechanism",
-    "message_flows": f"about flows beyond the first {MOST_FLOWS} of a mechanism",
-    "probed_flows": f"about probed flows beyond the first {MOST_PROBED_FLOWS}",
-    "rates": f"about rate-limited queues beyond the first {MOST_QUEUES}",
-    "pause_senders": f"from senders of pauses beyond the first {MOST_SENDERS}",
-    "queue_pairs": f"to RoCE queue pairs beyond the first {MOST_QUEUE_PAIRS}",
-    "neighbours": f"of LLDP from stations beyond the first {MOST_NEIGHBOURS}, or longer than {MOST_OCTETS} "
+    "congestion_points": f"about congestion points beyond the first {MAX_POINTS} of a mechanism",
+    "message_flows": f"about flows beyond the first {MAX_FLOWS} of a mechanism",
+    "probed_flows": f"about probed flows beyond the first {MAX_PROBED_FLOWS}",
+    "rates": f"about rate-limited queues beyond the first {MAX_QUEUES}",
+    "pause_senders": f"from senders of pauses beyond the first {MAX_SENDERS}",
+    "queue_pairs": f"to RoCE queue pairs beyond the first {MAX_QUEUE_PAIRS}",
+    "neighbours": f"of LLDP from stations beyond the first {MAX_NEIGHBOURS}, or longer than {MAX_OCTETS} "
     "octets",
-    "malformed": f"malformed in ways beyond the first {MOST_MALFORMED}",
+    "malformed": f"malformed in ways beyond the first {MAX_MALFORMED}",
 }
 
 
@@ -679,7 +679,7 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
         )
     if cut_short:
         yield (
-            f"Only the first {MOST_KEPT:,} pause frames of a part were kept: pauses that cross the boundary "
+            f"Only the first {MAX_KEPT:,} pause frames of a part were kept: pauses that cross the boundary "
             "of two parts may be counted slightly too short."
         )
     if untimed:

@@ -53,7 +53,7 @@ FRAME_FIELDS = ("frame.protocols", "frame.error", "vlan.priority", "ieee8021ad.p
 BUCKET_STARTS = (0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120)
 """Minimum frame length, in octets, of each bucket. Wireshark uses the same buckets."""
 _STARTS = np.array(BUCKET_STARTS, np.int64)
-MOST_MALFORMED = 100
+MAX_MALFORMED = 100
 OTHER_MALFORMED = "other"
 
 
@@ -118,7 +118,7 @@ class FrameCounts:
         """Add the numbers of malformed frames per error."""
         for error, count in counts.items():
             what = malformation(error)
-            if what not in self.malformed and len(self.malformed) >= MOST_MALFORMED:
+            if what not in self.malformed and len(self.malformed) >= MAX_MALFORMED:
                 what = OTHER_MALFORMED
                 self.left_out += count
             self.malformed[what] += count
@@ -293,9 +293,9 @@ class KindCounts:
         return tuple(values[: self._timeline.used].tolist())
 
 
-MOST_POINTS = 256
+MAX_POINTS = 256
 """Maximum number of congestion points per mechanism."""
-MOST_FLOWS = 16384
+MAX_FLOWS = 16384
 """Maximum number of flows per mechanism."""
 FB_BITS = 6
 FLOW_ID_BITS = 16
@@ -360,14 +360,14 @@ class FeedbackCounts:
     def __init__(self, format: FeedbackFormat, timeline: Timeline) -> None:
         self._format = format
         self._timeline = timeline
-        self.points: Numbering = Numbering(MOST_POINTS)
-        self.flows: Numbering = Numbering(MOST_FLOWS)
-        self._frames = np.zeros(MOST_POINTS, np.int64)
-        self._fb = np.zeros((MOST_POINTS, 1 << FB_BITS), np.int64)
-        self._types = np.zeros((MOST_POINTS, len(format.types)), np.int64)
+        self.points: Numbering = Numbering(MAX_POINTS)
+        self.flows: Numbering = Numbering(MAX_FLOWS)
+        self._frames = np.zeros(MAX_POINTS, np.int64)
+        self._fb = np.zeros((MAX_POINTS, 1 << FB_BITS), np.int64)
+        self._types = np.zeros((MAX_POINTS, len(format.types)), np.int64)
         self._quantities = {name: Distributions() for name in (*_fb_name(format), *format.quantities)}
         self._over_time = timeline.series()
-        self._of_flows = np.zeros((3, MOST_FLOWS), np.int64)
+        self._of_flows = np.zeros((3, MAX_FLOWS), np.int64)
 
     def add(self, counted: CountedBatch) -> None:
         """Count the messages of a batch."""
@@ -387,7 +387,7 @@ class FeedbackCounts:
         format = self._format
         points = self.points.numbers(cpid, np.zeros(len(cpid), np.int64))
         known, count = points != NO_NUMBER, self.points.count
-        self._frames += np.bincount(points[known], minlength=MOST_POINTS)
+        self._frames += np.bincount(points[known], minlength=MAX_POINTS)
         for name in _fb_name(format):
             self._quantities[name].add(points, fb, count)
             count_at(self._fb, points[known], fb[known])
@@ -408,7 +408,7 @@ class FeedbackCounts:
         flows = self.flows.numbers(cpid, (destination << FLOW_ID_BITS) | flow_id)
         known = flows != NO_NUMBER
         frames, total, greatest = self._of_flows
-        frames += np.bincount(flows[known], minlength=MOST_FLOWS)
+        frames += np.bincount(flows[known], minlength=MAX_FLOWS)
         np.add.at(total, flows[known], fb[known])
         np.maximum.at(greatest, flows[known], fb[known])
 
@@ -479,7 +479,7 @@ def _fb_name(format: FeedbackFormat) -> tuple[str, ...]:
     return (format.fb.partition(".")[2],) if format.fb else ()
 
 
-MOST_PROBED_FLOWS = 512
+MAX_PROBED_FLOWS = 512
 PROBE_FIELDS = ("eth.dst", "e2cm.type", "e2cm.cpid", "e2cm.flow_id", "e2cm.latency", "e2cm.throughput")
 
 
@@ -488,7 +488,7 @@ class ProbeCounts:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self.flows: Numbering = Numbering(MOST_PROBED_FLOWS)
+        self.flows: Numbering = Numbering(MAX_PROBED_FLOWS)
         self._forward = self._replies = 0
         self._latency = Distributions()
         """Latency of all replies, in a single row."""
@@ -557,7 +557,7 @@ class ProbeCounts:
         )
 
 
-MOST_QUEUES = 256
+MAX_QUEUES = 256
 """Maximum number of rate-limited queues per rate carrier."""
 
 
@@ -593,9 +593,9 @@ class RateCounts:
     def __init__(self, carrier: RateCarrier, timeline: Timeline) -> None:
         self._carrier = carrier
         self._timeline = timeline
-        self.queues: Numbering = Numbering(MOST_QUEUES)
-        self._frames = np.zeros(MOST_QUEUES, np.int64)
-        self._unlimited = np.zeros(MOST_QUEUES, np.int64)
+        self.queues: Numbering = Numbering(MAX_QUEUES)
+        self._frames = np.zeros(MAX_QUEUES, np.int64)
+        self._unlimited = np.zeros(MAX_QUEUES, np.int64)
         self._rates = Distributions()
         self._limited_in = timeline.series()
         self._sums_in = timeline.series()
@@ -610,8 +610,8 @@ class RateCounts:
         station = counted.addresses(self._carrier.station, rows)
         queues = self.queues.numbers(station, counted.values(f"{kind}.rlq_id", rows))
         known, limited = queues != NO_NUMBER, rate != RATE_INFINITY
-        self._frames += np.bincount(queues[known], minlength=MOST_QUEUES)
-        self._unlimited += np.bincount(queues[known & ~limited], minlength=MOST_QUEUES)
+        self._frames += np.bincount(queues[known], minlength=MAX_QUEUES)
+        self._unlimited += np.bincount(queues[known & ~limited], minlength=MAX_QUEUES)
         self._rates.add(queues[limited], rate[limited], self.queues.count)
         slots = counted.slots[rows]
         timed = known & limited & (slots != NO_SLOT)

@@ -30,7 +30,7 @@ LINK = 8
 _MAC_CONTROL = 0x8808
 _PAUSE, _PFC = 1, 0x101
 _PAUSE_OCTETS, _PFC_OCTETS = 18, 34
-MOST_GAPS = 1 << 20
+MAX_GAPS = 1 << 20
 _LISTED_GAPS = 1000
 
 
@@ -157,7 +157,7 @@ class Lapses:
             fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.time_ns),
             self._rates_bps[port], classes, late,
         )  # fmt: skip
-        if count and before < MOST_GAPS:
+        if count and before < MAX_GAPS:
             self._late[port].append(late[:count].copy())
 
     def held(self) -> list[Held]:

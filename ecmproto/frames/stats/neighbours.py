@@ -43,9 +43,9 @@ from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV, LLDPPart
 from ecmproto.wire.formats.text import mac_text
 
-MOST_NEIGHBOURS = 1024
+MAX_NEIGHBOURS = 1024
 """Maximum number of stations. A station that is seen on two interfaces counts twice."""
-MOST_OCTETS = 1 << 13
+MAX_OCTETS = 1 << 13
 """Maximum length of a frame that is decoded, in octets. No LLDPDU is longer."""
 NO_TIME = -(1 << 63)
 """Time of a frame whose record has no time."""
@@ -97,7 +97,7 @@ class NeighbourCounts:
             key = int(batch.interface[row]), source
             before = self.latest.get(key)
             octets = batch.frame(row)
-            if (before is None and len(self.latest) == MOST_NEIGHBOURS) or len(octets) > MOST_OCTETS:
+            if (before is None and len(self.latest) == MAX_NEIGHBOURS) or len(octets) > MAX_OCTETS:
                 self.left_out += 1
                 continue
             lldpdu = b"" if before is None else before.lldpdu
@@ -113,7 +113,7 @@ class NeighbourCounts:
             latest = latest._replace(
                 frames=before.frames + latest.frames, lldpdu=latest.lldpdu or before.lldpdu
             )
-        elif len(self.latest) == MOST_NEIGHBOURS:
+        elif len(self.latest) == MAX_NEIGHBOURS:
             self.left_out += latest.frames
             return
         self.latest[key] = latest

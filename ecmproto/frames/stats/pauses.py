@@ -38,9 +38,9 @@ NO_LANE = -1
 NO_STORM = -1
 _QUANTUM = QUANTUM_BITS * NS_PER_S
 _LONGEST_QUANTA = 0xFFFF
-MOST_STORMS = 256
+MAX_STORMS = 256
 """Maximum number of listed storms."""
-_UNLISTED = MOST_STORMS
+_UNLISTED = MAX_STORMS
 _CANDIDATES = 32
 """Maximum number of stored candidates for the start of a storm, per sender and class. If more pauses start
 within one detection time, every other candidate is dropped.
@@ -153,7 +153,7 @@ _FIRST = {
 
 def new_state(senders: int) -> PauseState:
     """Return the initial state with capacity for ``senders`` senders, each on a different interface."""
-    whole = {"lanes": np.zeros(3, np.int64), "storms": np.zeros((MOST_STORMS, 6), np.int64)}
+    whole = {"lanes": np.zeros(3, np.int64), "storms": np.zeros((MAX_STORMS, 6), np.int64)}
     return PauseState(**whole, **{
         name: np.full((senders, *_SHAPES.get(name, (CLASSES,))), _FIRST.get(name, 0), np.int64)
         for name in PauseState._fields
@@ -242,7 +242,7 @@ def watch_storm(who: int, each: int, now_ns: int, rule: StormRule, state: PauseS
             continue
         candidates[who, each] = 0
         row = lanes[1]
-        if row == MOST_STORMS:
+        if row == MAX_STORMS:
             lanes[2] += 1
             storm[who, each] = _UNLISTED
             break
@@ -261,7 +261,7 @@ def watch_storm(who: int, each: int, now_ns: int, rule: StormRule, state: PauseS
         return
     state.calm[who, each] = min(state.calm[who, each], over)
     if storm[who, each] != NO_STORM:
-        if storm[who, each] < MOST_STORMS:
+        if storm[who, each] < MAX_STORMS:
             storms[storm[who, each], 4] = over
         storm[who, each] = NO_STORM
 
@@ -405,13 +405,13 @@ def settle(
         port_last[port] = now
 
 
-MOST_SENDERS = 256
+MAX_SENDERS = 256
 """Maximum number of senders of pause frames. Source addresses are counted per interface."""
-MOST_LANES = 64
+MAX_LANES = 64
 """Maximum number of time series. Each time series is for one class of one sender."""
-MOST_STATIONS = 4096
+MAX_STATIONS = 4096
 """Maximum number of destinations of priority-tagged frames. A destination may later send pause frames."""
-MOST_KEPT = 1 << 17
+MAX_KEPT = 1 << 17
 """Maximum number of pause frames that are stored for a join with an earlier count."""
 _FIRST_SENDERS = 8
 
@@ -445,7 +445,7 @@ class PauseCounts:
         self._timeline = timeline
         self._speed_bps = speed_bps
         self._rule = rule
-        self.senders: Numbering = Numbering(MOST_SENDERS)
+        self.senders: Numbering = Numbering(MAX_SENDERS)
         self.untimed: int = 0
         """Number of pause frames without a time. The pauses of these frames are unknown."""
         self.cut_short: bool = False
@@ -460,10 +460,10 @@ class PauseCounts:
         self._before: PauseState | None = None
         """State after the stored frames. ``None`` means that frames are still being stored."""
         self._over_time_before = timeline.series()
-        self._stations = Numbering(MOST_STATIONS)
-        self._partner = np.full(MOST_STATIONS, NO_NUMBER, np.int64)
+        self._stations = Numbering(MAX_STATIONS)
+        self._partner = np.full(MAX_STATIONS, NO_NUMBER, np.int64)
         """Sender number of each station, or NO_NUMBER if the station has not sent pause frames."""
-        self._seen = np.full((MOST_STATIONS, LINK), NEVER, np.int64)
+        self._seen = np.full((MAX_STATIONS, LINK), NEVER, np.int64)
         """Time of the first frame to each station, by priority."""
         self._station_of: dict[tuple[int, int], int] = {}
         self._sender_of: dict[tuple[int, int], int] = {}
@@ -549,7 +549,7 @@ class PauseCounts:
     def _apply(self, events: _Events) -> None:
         """Apply events, and store these events until the stored events are sufficient for a join."""
         if self._before is None:
-            first = events.part(0, MOST_KEPT - self._kept_frames)
+            first = events.part(0, MAX_KEPT - self._kept_frames)
             self._play(first)
             self._kept.append(_Events(*(array.copy() for array in first)))
             self._kept_frames += len(first.sender)
@@ -560,7 +560,7 @@ class PauseCounts:
             self._play(events)
 
     def _play(self, events: _Events) -> None:
-        self._over_time.grow(MOST_LANES)
+        self._over_time.grow(MAX_LANES)
         play(*events, self._grid, self._rule, self._state, self._over_time.values, self._known)
 
     def _is_enough(self) -> bool:
@@ -578,12 +578,12 @@ class PauseCounts:
         self._settle_here()
         self._state.calm[:] = NEVER
         self._before = _copied(self._state)
-        self._over_time.grow(MOST_LANES)
+        self._over_time.grow(MAX_LANES)
         self._over_time_before.values = self._over_time.values.copy()
 
     def _settle_here(self) -> None:
         """Count the pause time up to the latest pause frame of each interface."""
-        self._over_time.grow(MOST_LANES)
+        self._over_time.grow(MAX_LANES)
         ends = self._state.port_last.copy()
         settle(ends, self._grid, self._rule, self._state, self._over_time.values, self._known)
 
@@ -612,12 +612,12 @@ class PauseCounts:
     @property
     def may_cut_short(self) -> bool:
         """Whether a join with an earlier count would be inexact because too few frames were stored."""
-        enough = self._before is None or self._kept_frames < MOST_KEPT or self._is_enough()
+        enough = self._before is None or self._kept_frames < MAX_KEPT or self._is_enough()
         return self.cut_short or not enough
 
     def _join_stations(self, later: PauseCounts, shift: int) -> None:
         have = self._stations.count
-        numbers = self._stations.join(later._stations, np.ones(MOST_STATIONS, np.int64), shift)
+        numbers = self._stations.join(later._stations, np.ones(MAX_STATIONS, np.int64), shift)
         for number in range(have, self._stations.count):
             key = int(self._stations.low[number]), int(self._stations.high[number])
             self._station_of[key] = number
@@ -693,7 +693,7 @@ class PauseCounts:
             if there.lane[who, each] != NO_LANE and numbers[who] != NO_NUMBER
         }
         for lane, (own, each) in sorted(owners.items()):
-            if here.lane[own, each] == NO_LANE and here.lanes[0] < MOST_LANES:
+            if here.lane[own, each] == NO_LANE and here.lanes[0] < MAX_LANES:
                 here.lane[own, each] = here.lanes[0]
                 here.lanes[0] += 1
             if here.lane[own, each] != NO_LANE:
@@ -725,7 +725,7 @@ class PauseCounts:
                 continue
             if detected < until[who, each]:
                 rows[place] = int(held[who, each])
-            elif here.lanes[1] == MOST_STORMS:
+            elif here.lanes[1] == MAX_STORMS:
                 here.lanes[2] += 1
                 rows[place] = _UNLISTED
             else:
@@ -749,7 +749,7 @@ class PauseCounts:
         if not self._known:
             return None
         state = _copied(self._state)
-        self._over_time.grow(MOST_LANES)
+        self._over_time.grow(MAX_LANES)
         series = self._over_time.values.copy()
         settle(np.full(len(state.last), end_ns, np.int64), self._grid, self._rule, state, series, self._known)
         senders = [self._sender(number, state, series, end_ns) for number in range(self._known)]

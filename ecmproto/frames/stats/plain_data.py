@@ -35,8 +35,8 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {
     "tuple": tuple, "set": set, "frozenset": frozenset, "dict": dict,
     "Counter": lambda pairs: Counter(dict(pairs)),
 }  # fmt: skip
-_MOST_ARRAY_OCTETS = 1 << 30
-_FREE_OCTETS, _MOST_RATIO = 1 << 28, 1024
+_MAX_ARRAY_OCTETS = 1 << 30
+_FREE_OCTETS, _MAX_RATIO = 1 << 28, 1024
 """Limit for the total size of the arrays of a state. The size must not exceed the first number in octets plus
 the second number times the size of the packed data. Real states have a ratio of up to 200.
 """
@@ -195,7 +195,7 @@ class _Writer:
         count = math.prod(int(each) for each in plain["shape"])
         self._octets += count * np.dtype(str(plain["dtype"])).itemsize
         self._given_octets += len(plain[_OF])
-        if self._octets > _FREE_OCTETS + _MOST_RATIO * self._given_octets:
+        if self._octets > _FREE_OCTETS + _MAX_RATIO * self._given_octets:
             raise ValueError(f"arrays of {self._octets} octets from {self._given_octets}")
 
     def _values(self, plain: Any, existing: Any) -> list[Any]:
@@ -261,7 +261,7 @@ def _unpacked(plain: State) -> NDArray[Any]:
         {dtype.kind, kept.kind} <= set("biuf")
         and 0 <= used <= count
         and kept.itemsize <= dtype.itemsize
-        and count * dtype.itemsize <= _MOST_ARRAY_OCTETS
+        and count * dtype.itemsize <= _MAX_ARRAY_OCTETS
     ):
         raise ValueError(f"an array of {dtype}, {shape}")
     found = plain[_OF]

@@ -7,7 +7,7 @@ an acknowledge ties the two queue pairs together, because its PSN is a PSN that 
 Without such a tie, a CNP or an acknowledge may belong to any of the flows.
 
 PSNs of requests increase by one. A READ request uses one PSN for each response, for the minimum path MTU
-`_LEAST_MTU`. A PSN greater than the expected PSN is a gap, and a smaller PSN is a repeat. The retransmissions
+`_MIN_MTU`. A PSN greater than the expected PSN is a gap, and a smaller PSN is a repeat. The retransmissions
 after a NAK distinguish go-back-N from selective repeat (`_sent_again` and `_goes_on`). With go-back-N, the
 sender repeats all packets from the PSN of the NAK on. With selective repeat, the sender repeats this packet
 and perhaps a few more.
@@ -44,32 +44,32 @@ from ecmproto.wire.formats.infiniband import (
 from ecmproto.wire.formats.ip import CE, NOT_ECT
 from ecmproto.wire.formats.text import address_text
 
-MOST_HOSTS = 4096
+MAX_HOSTS = 4096
 """Maximum number of addresses."""
-MOST_QUEUE_PAIRS = 2048
+MAX_QUEUE_PAIRS = 2048
 """Maximum number of rows. A row is a queue pair in one direction."""
-MOST_IN_PAIR = 16
+MAX_IN_PAIR = 16
 """Maximum number of queue pairs between two addresses, per direction, that CNPs and acknowledges are compared
 with.
 """
-MOST_DELAYS = 1024
+MAX_DELAYS = 1024
 """Maximum number of rows with delays. Each row is for a queue pair with CNPs and a queue pair with marked
 frames.
 """
-MOST_KEPT = 1 << 16
+MAX_KEPT = 1 << 16
 """Maximum number of RoCE frames that are stored for a join with an earlier count."""
 
 _PSNS = 1 << 24
 _HALF = _PSNS >> 1
 _ACKNOWLEDGED = 1 << 11
 """Maximum distance between the PSN of an acknowledge and the latest PSN of the flow."""
-_LEAST_MTU = 256
+_MIN_MTU = 256
 _RESERVED, _LAST_OPERATION = 0x15, 0x17
 _RNR_NAK, _NAK = 1, 3
 """Upper bits of the AETH syndrome."""
 _SEQUENCE_ERROR = 0
 """Code of a NAK for a sequence error."""
-_MOST_DELAY_NS = (1 << 32) - 1
+_MAX_DELAY_NS = (1 << 32) - 1
 """Maximum delay in ns. Longer delays are counted as this delay."""
 _MAPPED = 0xFFFF
 """Number in front of an IPv4 address that is mapped to IPv6."""
@@ -166,20 +166,20 @@ class RoceState(NamedTuple):
 
 
 def _new_state() -> RoceState:
-    places = (MOST_QUEUE_PAIRS, MOST_IN_PAIR)
-    live = np.full((MOST_QUEUE_PAIRS, _FIXED), _UNKNOWN, np.int64)
+    places = (MAX_QUEUE_PAIRS, MAX_IN_PAIR)
+    live = np.full((MAX_QUEUE_PAIRS, _FIXED), _UNKNOWN, np.int64)
     live[:, (_SLACK, _ALL_PENDING)] = 0
     live[:, _FIRST_CE] = _NO_TIME
     return RoceState(
-        counts=np.zeros((MOST_QUEUE_PAIRS, _COUNTS), np.int64),
+        counts=np.zeros((MAX_QUEUE_PAIRS, _COUNTS), np.int64),
         live=live,
         pending=np.full(places, _NO_TIME, np.int64),
         tied=np.zeros(places, np.int64),
         delay_row=np.full(places, NO_NUMBER, np.int64),
         pair_rows=np.full(places, NO_NUMBER, np.int64),
-        pair_count=np.zeros(MOST_QUEUE_PAIRS, np.int64),
-        reverse=np.full(MOST_QUEUE_PAIRS, NO_NUMBER, np.int64),
-        first_cnp=np.full(MOST_QUEUE_PAIRS, _NO_TIME, np.int64),
+        pair_count=np.zeros(MAX_QUEUE_PAIRS, np.int64),
+        reverse=np.full(MAX_QUEUE_PAIRS, NO_NUMBER, np.int64),
+        first_cnp=np.full(MAX_QUEUE_PAIRS, _NO_TIME, np.int64),
         first_since=np.full(places, _NO_TIME, np.int64),
         delay_rows=np.zeros(1, np.int64),
     )
@@ -240,7 +240,7 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
         time, opcode, psn = times[i], opcodes[i], psns[i]
         operation, transport = opcode & 0x1F, opcode >> 5
         back = reverse[live[row, _PAIR]]
-        others = min(pair_count[back], MOST_IN_PAIR) if back >= 0 else 0
+        others = min(pair_count[back], MAX_IN_PAIR) if back >= 0 else 0
         counts[row, _FRAMES] += 1
         counts[row, _OCTETS] += octets[i]
         counts[row, _ECT] += ecns[i] != NOT_ECT
@@ -260,11 +260,11 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
                     first_since[row, index] = since
                 if since == _NO_TIME or time < since or is_first:
                     continue
-                if delay_rows_of[row, index] == NO_NUMBER and delay_rows[0] < MOST_DELAYS:
+                if delay_rows_of[row, index] == NO_NUMBER and delay_rows[0] < MAX_DELAYS:
                     delay_rows_of[row, index] = delay_rows[0]
                     delay_rows[0] += 1
                 delay_row[count] = delay_rows_of[row, index]
-                delay_ns[count] = min(time - since, _MOST_DELAY_NS)
+                delay_ns[count] = min(time - since, _MAX_DELAY_NS)
                 count += 1
             counts[row, _CNPS] += 1
             continue
@@ -327,7 +327,7 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
             live[row, _SLACK] = 0
             if operation == READ_REQUEST:
                 # Each response uses a PSN. Their number depends on the path MTU, so this distance is no gap.
-                live[row, _SLACK] = min(max(0, (reads[i] - 1) // _LEAST_MTU), _HALF - 1)
+                live[row, _SLACK] = min(max(0, (reads[i] - 1) // _MIN_MTU), _HALF - 1)
     return count
 
 
@@ -336,8 +336,8 @@ class RoceCounts:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self.hosts: Numbering = Numbering(MOST_HOSTS)
-        self.queue_pairs: Numbering = Numbering(MOST_QUEUE_PAIRS)
+        self.hosts: Numbering = Numbering(MAX_HOSTS)
+        self.queue_pairs: Numbering = Numbering(MAX_QUEUE_PAIRS)
         self._pair_of: dict[tuple[int, int], int] = {}
         self._known = 0
         self._frames = 0
@@ -412,7 +412,7 @@ class RoceCounts:
             state.live[row, _PAIR] = pair
             index = int(state.pair_count[pair])
             state.pair_count[pair] += 1
-            if index < MOST_IN_PAIR:
+            if index < MAX_IN_PAIR:
                 state.pair_rows[pair, index] = row
                 state.live[row, _SLOT] = index
         self._known = self.queue_pairs.count
@@ -420,19 +420,19 @@ class RoceCounts:
     def _apply(self, events: RoceEvents) -> None:
         """Count frames, and store the frames up to the maximum number."""
         if self._before is None:
-            first = events.part(0, MOST_KEPT - self._kept_frames)
+            first = events.part(0, MAX_KEPT - self._kept_frames)
             self._take(first)
             self._kept.append(RoceEvents(*(array.copy() for array in first)))
             self._kept_frames += len(first.row)
             events = events.part(len(first.row), len(events.row))
-            if self._kept_frames >= MOST_KEPT:
+            if self._kept_frames >= MAX_KEPT:
                 self._keep_no_more()
         if len(events.row):
             self._take(events)
 
     def _take(self, events: RoceEvents) -> None:
         cnps = int((events.opcode == CNP_OPCODE).sum())
-        rows, delays = np.zeros((2, cnps * MOST_IN_PAIR), np.int64)
+        rows, delays = np.zeros((2, cnps * MAX_IN_PAIR), np.int64)
         with_first = self._before is None
         count = take(RoceEvents(*map(np.ascontiguousarray, events)), self._state, with_first, rows, delays)
         to = self._delays if self._before is None else self._later_delays
@@ -445,7 +445,7 @@ class RoceCounts:
         """Add the counts of ``later``, a counter of later frames."""
         self._frames += later._frames
         self._over_time.values += self._timeline.of(later._timeline, later._over_time.values)
-        hosts = self.hosts.join(later.hosts, np.zeros(MOST_HOSTS, np.int64))
+        hosts = self.hosts.join(later.hosts, np.zeros(MAX_HOSTS, np.int64))
         numbers = self._join_rows(later, hosts)
         self._meet()
         for events in later._kept:
@@ -480,7 +480,7 @@ class RoceCounts:
         ``before`` is the state of ``later`` after the stored frames.
         """
         here, there = self._state, later._state
-        delays = np.full(MOST_DELAYS, NO_NUMBER, np.int64)
+        delays = np.full(MAX_DELAYS, NO_NUMBER, np.int64)
         for theirs in range(later._known):
             own = int(numbers[theirs])
             if own == NO_NUMBER:
@@ -500,7 +500,7 @@ class RoceCounts:
                 number = int(there.delay_row[theirs, index])
                 if number == NO_NUMBER:
                     continue
-                if here.delay_row[own, slot] == NO_NUMBER and here.delay_rows[0] < MOST_DELAYS:
+                if here.delay_row[own, slot] == NO_NUMBER and here.delay_rows[0] < MAX_DELAYS:
                     here.delay_row[own, slot] = here.delay_rows[0]
                     here.delay_rows[0] += 1
                 delays[number] = here.delay_row[own, slot]
@@ -514,7 +514,7 @@ class RoceCounts:
         """
         there = later._state
         back = int(there.reverse[there.live[theirs, _PAIR]])
-        for index in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
+        for index in range(min(int(there.pair_count[back]), MAX_IN_PAIR) if back >= 0 else 0):
             row = int(there.pair_rows[back, index])
             flow = int(numbers[row])
             slot = int(self._state.live[flow, _SLOT]) if flow != NO_NUMBER else NO_NUMBER
@@ -548,10 +548,10 @@ class RoceCounts:
         state = self._state
         if since_ns == _NO_TIME or time_ns < since_ns:
             return
-        if state.delay_row[row, slot] == NO_NUMBER and state.delay_rows[0] < MOST_DELAYS:
+        if state.delay_row[row, slot] == NO_NUMBER and state.delay_rows[0] < MAX_DELAYS:
             state.delay_row[row, slot] = state.delay_rows[0]
             state.delay_rows[0] += 1
-        delay = np.array([min(time_ns - since_ns, _MOST_DELAY_NS)], np.int64)
+        delay = np.array([min(time_ns - since_ns, _MAX_DELAY_NS)], np.int64)
         to.add(state.delay_row[row, slot : slot + 1].copy(), delay, int(state.delay_rows[0]))
 
     def _add_row(self, own: int, later: Int64, before: Int64) -> None:
@@ -619,7 +619,7 @@ class RoceCounts:
         if back == NO_NUMBER:
             return _About((), NO_NUMBER, "")
         count, slot = int(state.pair_count[back]), int(state.live[row, _SLOT])
-        rows = state.pair_rows[back, : min(count, MOST_IN_PAIR)].tolist()
+        rows = state.pair_rows[back, : min(count, MAX_IN_PAIR)].tolist()
         tied = [
             index
             for index, flow in enumerate(rows)
@@ -629,7 +629,7 @@ class RoceCounts:
             return _About((rows[tied[0]],), tied[0], "acknowledged")
         indices = tied or [index for index, flow in enumerate(rows) if state.counts[flow, _DATA]]
         flows = tuple(rows[index] for index in indices)
-        if len(indices) == 1 and count <= MOST_IN_PAIR:
+        if len(indices) == 1 and count <= MAX_IN_PAIR:
             return _About(flows, indices[0], "only one")
         return _About(flows, NO_NUMBER, "one of" if flows else "")
 
@@ -706,7 +706,7 @@ def of_sample(traffic: RoceTraffic) -> RoceTraffic:
 
 def _joined(delays: Distributions, rows: list[int]) -> Distributions:
     """Return the union of several rows of delays as a single row."""
-    to = np.full(MOST_DELAYS, NO_NUMBER, np.int64)
+    to = np.full(MAX_DELAYS, NO_NUMBER, np.int64)
     to[[row for row in rows if row != NO_NUMBER]] = 0
     joined = Distributions()
     joined.join(delays, to, 1)

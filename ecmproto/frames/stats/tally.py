@@ -233,9 +233,9 @@ def _as_int64(numbers: NDArray[np.integer]) -> Int64:
 
 
 FIRST_WIDTH_NS = 100
-MOST_INTERVALS = 1000
+MAX_INTERVALS = 1000
 """Maximum number of intervals. After intervals are joined, at least a fifth of this number remains."""
-MOST_ASKED_INTERVALS = 10_000
+MAX_ASKED_INTERVALS = 10_000
 """Maximum number of intervals if the caller requested a width."""
 _JOINED = (2, 5)
 
@@ -289,7 +289,7 @@ class Timeline:
 
     def __init__(self, interval_ns: int | None = None) -> None:
         self.width_ns: int = FIRST_WIDTH_NS if interval_ns is None else interval_ns
-        self.most = MOST_INTERVALS if interval_ns is None else MOST_ASKED_INTERVALS
+        self.most = MAX_INTERVALS if interval_ns is None else MAX_ASKED_INTERVALS
         self.first: int = 0
         """Number of the first interval. The interval starts this number of widths after 1970."""
         self._last = -1
@@ -347,7 +347,7 @@ _BUCKETS_PER_DOUBLING = 32
 _BITS = 32
 _SIDE = _BUCKETS_PER_DOUBLING * (_BITS - 5) + _BUCKETS_PER_DOUBLING
 """Number of buckets for numbers that are not negative."""
-_LEAST, _GREATEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+_MIN, _GREATEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 @over_batches
@@ -440,7 +440,7 @@ class Distributions:
             room = max(rows, 2 * have)
             counts = np.zeros((room, 2 * _SIDE), np.int64)
             counts[:have] = self._counts
-            ends = np.tile(np.array([[0], [_LEAST], [_GREATEST]], np.int64), (1, room))
+            ends = np.tile(np.array([[0], [_MIN], [_GREATEST]], np.int64), (1, room))
             ends[:, :have] = self._ends
             self._counts, self._ends = counts, ends
 

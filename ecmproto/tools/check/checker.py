@@ -27,7 +27,7 @@ from ecmproto.frames.stats.plain_data import State, restore, state_of
 from ecmproto.frames.stats.tally import usable_times
 from ecmproto.tables import Tabular
 from ecmproto.tools.check.registry import FAMILIES, families_of, settings_of
-from ecmproto.tools.check.report import MOST_LISTED, Case, Finding, Report
+from ecmproto.tools.check.report import MAX_LISTED, Case, Finding, Report
 from ecmproto.tools.check.rule import ERROR, PORT, Family, Mask, Memory, Rows, Rule, Settings, Shift
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -133,7 +133,7 @@ class Checker:
         parameters: Mapping[str, str] | None = None,
         *,
         families: Sequence[Family] = FAMILIES,
-        max_findings: int = MOST_LISTED,
+        max_findings: int = MAX_LISTED,
         sampled: bool = False,
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
@@ -403,7 +403,7 @@ def check_capture(
     parameters: Mapping[str, str] | None = None,
     *,
     filter: Filter | None = None,
-    max_findings: int = MOST_LISTED,
+    max_findings: int = MAX_LISTED,
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,

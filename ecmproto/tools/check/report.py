@@ -27,11 +27,11 @@ from ecmproto.tools.check.rule import (
     Where,
 )
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 """The maximum number of kept findings of a rule. Further findings are only counted."""
 _NO_FRAME = 1 << 62
 """The sort key of findings without a frame, after all other findings."""
-MOST_CASES = 4096
+MAX_CASES = 4096
 """The maximum number of subjects of a rule."""
 
 
@@ -84,7 +84,7 @@ class _Counts:
                 continue
             case = cases.get(key)
             if case is None:
-                if len(cases) >= MOST_CASES:
+                if len(cases) >= MAX_CASES:
                     self.others[0] += all_
                     self.others[1] += bad
                     continue
@@ -115,7 +115,7 @@ class Report:
 
     NOT_STATE = ("rules", "maximum")
 
-    def __init__(self, rules: Iterable[Rule], maximum: int = MOST_LISTED) -> None:
+    def __init__(self, rules: Iterable[Rule], maximum: int = MAX_LISTED) -> None:
         self.rules: dict[str, Rule] = {rule.id: rule for rule in rules}
         self.maximum = maximum
         self._findings: dict[str, list[Finding]] = {name: [] for name in self.rules}

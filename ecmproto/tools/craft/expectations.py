@@ -36,7 +36,7 @@ Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
 SCHEMA = "ecmproto/expectation/1"
 MARK = b"ecmp"
 """Prefix of a frame number in the payload of a frame. The frame number has four octets."""
-MOST_FRAMES = 1_000_000
+MAX_FRAMES = 1_000_000
 """Maximum number of frames that a judge accepts, because the judge keeps a record of each frame in memory."""
 _TAIL_OCTETS = 32
 _EXCUSED_NS = 5_000_000
@@ -125,8 +125,8 @@ class Expectation:
 
 _FLAGS = ("in_order", "unchanged", "after_others")
 _ITEM_KEYS = ("name", "side", "filter", "octets", "frames", "rate", "during", "latency", "pause", *_FLAGS)
-_MOST_EXPECTATIONS = 10_000
-_MOST_COUNT = 1 << 53
+_MAX_EXPECTATIONS = 10_000
+_MAX_COUNT = 1 << 53
 _T = TypeVar("_T", int, float)
 
 
@@ -153,7 +153,7 @@ def _bounds(given: str, read: Callable[[str], _T]) -> tuple[_T, _T | None]:
 
 
 def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) <= _MOST_COUNT):
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and int(text) <= _MAX_COUNT):
         raise ValueError
     return int(text)
 
@@ -170,8 +170,8 @@ def expectations_from(items: object, name: str) -> list[Expectation]:
 
     Raises SpecError or FilterError for an invalid item.
     """
-    if not isinstance(items, list) or len(items) > _MOST_EXPECTATIONS:
-        needed = f"[[expect]], one for each, at most {_MOST_EXPECTATIONS:,}"
+    if not isinstance(items, list) or len(items) > _MAX_EXPECTATIONS:
+        needed = f"[[expect]], one for each, at most {_MAX_EXPECTATIONS:,}"
         raise SpecError(where=name, needed=needed, got=shown(items))
     return [_expectation(item, f"{name}: expect[{place}]") for place, item in enumerate(items)]
 
@@ -312,9 +312,9 @@ class Judge:
         *,
         ethertypes: EtherTypes = DEFAULT,
     ) -> None:
-        if sum(map(len, sent.values())) > MOST_FRAMES:
+        if sum(map(len, sent.values())) > MAX_FRAMES:
             got = f"{sum(map(len, sent.values())):,}"
-            raise ParameterError(name="expect", needed=f"a recipe of at most {MOST_FRAMES:,} frames", got=got)
+            raise ParameterError(name="expect", needed=f"a recipe of at most {MAX_FRAMES:,} frames", got=got)
         from ecmproto.frames.filter import compile_filter
 
         self._expectations = tuple(expectations)
@@ -370,8 +370,8 @@ class Judge:
 
     def _comes(self, side: Side, record: Record, time_ns: int) -> None:
         self.frames[side] += 1
-        if sum(self.frames.values()) > MOST_FRAMES:
-            needed = f"at most {MOST_FRAMES:,} captured frames to judge"
+        if sum(self.frames.values()) > MAX_FRAMES:
+            needed = f"at most {MAX_FRAMES:,} captured frames to judge"
             raise ParameterError(name="expect", needed=needed, got="more")
         number = number_in(record.octets)
         sent = self._octets.get(number) if number is not None else None

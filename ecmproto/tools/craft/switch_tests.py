@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from ecmproto.control.mechanisms.lossless import MOST_QUANTA, PAUSE_OCTETS, Renewal, check_rate
+from ecmproto.control.mechanisms.lossless import MAX_QUANTA, PAUSE_OCTETS, Renewal, check_rate
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.tools.craft.expectations import Expectation, marked_payload
 from ecmproto.tools.craft.recipe import time_text
@@ -46,7 +46,7 @@ _FIRST_PORT = 49152
 _LEAD_NS, _TAIL_NS = 200_000_000, 300_000_000
 """Nanoseconds of unpaused data before the first pause and after the last pause."""
 _LONGEST_NS = 3600 * NS_PER_S
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 WATCHDOGS = ("none", "drop", "forward")
 
 Span = tuple[int, int]
@@ -110,8 +110,8 @@ def _steps(test: _PauseTest) -> Iterator[Step]:
         frames.append((time_ns, number, Step(item=item)))
     for number, (time_ns, priority, reverse) in enumerate(_data_frames(test), 1):
         frames.append((time_ns, number, _data(test.vlan, priority, number, time_ns, reverse=reverse)))
-    if len(frames) > MOST_STEPS:
-        needed = f"at most {MOST_STEPS:,} frames: a shorter duration, a lower rate, a slower link"
+    if len(frames) > MAX_STEPS:
+        needed = f"at most {MAX_STEPS:,} frames: a shorter duration, a lower rate, a slower link"
         raise ParameterError(name="duration", needed=needed, got=f"{len(frames):,} frames")
     yield from (step for _, _, step in sorted(frames, key=lambda each: each[:2]))
 
@@ -252,7 +252,7 @@ def _pause_test(
     values: Values, bursts: Callable[[_Timing], Sequence[Span]], *, late: bool = False, enabled: bool = True
 ) -> _PauseTest:
     rate_bps = check_rate(parse_rate(values["speed"]))
-    quanta = number_of(values["quanta"], "quanta", MOST_QUANTA, lowest=1)
+    quanta = number_of(values["quanta"], "quanta", MAX_QUANTA, lowest=1)
     renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=PAUSE_OCTETS, share=Fraction(1, 2))
     watchdog = values.get("watchdog", "none")
     if watchdog not in WATCHDOGS:
@@ -264,8 +264,8 @@ def _pause_test(
         interval_ns=renewal.pause_ns * 5 // 4 if late else renewal.interval_ns,
     )
     spans = tuple(bursts(timing))
-    if sum(last - first for first, last in spans) // timing.interval_ns > MOST_STEPS:
-        needed = f"at most {MOST_STEPS:,} pause frames: a shorter duration, or a slower link"
+    if sum(last - first for first, last in spans) // timing.interval_ns > MAX_STEPS:
+        needed = f"at most {MAX_STEPS:,} pause frames: a shorter duration, or a slower link"
         raise ParameterError(name="duration", needed=needed, got=format_time(timing.duration_ns))
     pauses: list[tuple[int, int]] = []
     for first, last in spans:
@@ -406,7 +406,7 @@ def _cnps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
 
 
 def _cnp_count(values: Values) -> int:
-    return number_of(values["count"], "count", MOST_STEPS, lowest=1)
+    return number_of(values["count"], "count", MAX_STEPS, lowest=1)
 
 
 def _cnp_expectations(values: Values, ethertypes: EtherTypes) -> list[Expectation]:

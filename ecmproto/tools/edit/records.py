@@ -26,7 +26,7 @@ Int64 = NDArray[np.int64]
 _BLOCK_HEAD = 28
 _TOTAL_AT, _INTERFACE_AT, _TICKS_AT, _CAPTURED_AT, _ORIGINAL_AT = 4, 8, 12, 20, 24
 _PCAP_LENGTHS_AT = 8
-_MOST_SECONDS = (1 << 32) - 1
+_MAX_SECONDS = (1 << 32) - 1
 _CLOCK = "what the interface's clock can show"
 
 
@@ -186,7 +186,7 @@ def move_times(
     if records.format == "pcap":
         tick_ns = NS_PER_S // links[0].ticks_per_second
         seconds, rest = np.divmod(time_ns[rows], NS_PER_S)
-        _check(time_ns[rows], 0, _MOST_SECONDS * NS_PER_S + NS_PER_S - 1)
+        _check(time_ns[rows], 0, _MAX_SECONDS * NS_PER_S + NS_PER_S - 1)
         lost = int((rest % tick_ns != 0).sum())
         _put_uint32s(buffer, at, (seconds, rest // tick_ns), records.byte_order)
         time_ns[rows] -= rest % tick_ns

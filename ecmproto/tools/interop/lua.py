@@ -29,7 +29,7 @@ from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import VLAN, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, OFF
-from ecmproto.wire.formats.experimental import MOST_OCTETS, Proposed, UnknownMessage, UnknownTag
+from ecmproto.wire.formats.experimental import MAX_OCTETS, Proposed, UnknownMessage, UnknownTag
 from ecmproto.wire.formats.infiniband import BTH, CNP, CNP_OPCODE, GRH, ROCE_ETHERTYPE, ROCE_PORT
 from ecmproto.wire.formats.ip import TCP, UDP, IPv4, IPv6
 from ecmproto.wire.formats.lldp import LLDPPart
@@ -223,7 +223,7 @@ class _Source:
                 if cls.has_cpid and cpid is not None:
                     facts["cpid_at"] = str(cpid.bit_offset // 8)
                 if cls.padded:
-                    facts["padded"] = str(MOST_OCTETS)
+                    facts["padded"] = str(MAX_OCTETS)
             elif cls.least_octets:
                 facts |= {"least": str(cls.least_octets), "nonzero": str(cls.nonzero_octets)}
         if issubclass(cls, Proposed) and cls.showing:

@@ -38,12 +38,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import IO, Any
 
-from ecmproto.control.mechanisms.lossless import DEFAULT_SHARE, MOST_QUANTA, share_of
+from ecmproto.control.mechanisms.lossless import DEFAULT_SHARE, MAX_QUANTA, share_of
 from ecmproto.documents import read_document
 from ecmproto.errors import EcmprotoError, SpecError, shown
 from ecmproto.frames.capture.linux.interface import interface_names
 from ecmproto.frames.capture.linux.schedule import rate_of
-from ecmproto.frames.capture.linux.streams import MOST_MESSAGES, Segment, Stream
+from ecmproto.frames.capture.linux.streams import MAX_MESSAGES, Segment, Stream
 from ecmproto.tools.craft import build
 from ecmproto.tools.craft.expectations import MARK
 from ecmproto.tools.craft.recipe import chunks
@@ -57,7 +57,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 SCHEMA = "ecmproto/plan/1"
 ORDERS = ("together", "round robin", "random")
-MOST_SEGMENTS = 1_000_000
+MAX_SEGMENTS = 1_000_000
 _PAYLOAD_OCTETS = 32
 _TOP = ("schema", "seed", "storm", "stream")
 _COMMON = ("ports", "at", "start", "duration", "frame")
@@ -155,7 +155,7 @@ class _Reader:
         if "frame" in item:
             lines = [_text(item, "frame", where, "")]
         else:
-            quanta, priorities = item.get("quanta", MOST_QUANTA), item.get("priorities", [])
+            quanta, priorities = item.get("quanta", MAX_QUANTA), item.get("priorities", [])
             lines = [f"pfc prio{priority}={quanta}" for priority in _list(priorities, where, "priorities")]
         if not lines:
             raise SpecError(where=where, needed="frame, or priorities", got="neither")
@@ -173,8 +173,8 @@ class _Reader:
                 raise SpecError(where=f"{where}: on", needed=f"a time, for {order} order", got="none")
             yield None, start_ns, end_ns
             return
-        if on_ns <= 0 or (end_ns - start_ns) // (on_ns + off_ns) > MOST_SEGMENTS // max(1, lanes):
-            needed = f"a time that divides the duration into at most {MOST_SEGMENTS:,} turns"
+        if on_ns <= 0 or (end_ns - start_ns) // (on_ns + off_ns) > MAX_SEGMENTS // max(1, lanes):
+            needed = f"a time that divides the duration into at most {MAX_SEGMENTS:,} turns"
             raise SpecError(where=f"{where}: on", needed=needed, got=f"{on_ns} ns")
         for turn, first_ns in enumerate(range(start_ns, end_ns, on_ns + off_ns)):
             lane = {"together": None, "round robin": turn % lanes}.get(order, self._random.randrange(lanes))
@@ -234,8 +234,8 @@ class _Reader:
         if not numbered:
             return tuple(made), interval_ns
         count = -(-duration_ns // interval_ns)
-        if count > MOST_MESSAGES - self._numbered:
-            needed = f"at most {MOST_MESSAGES:,} numbered frames"
+        if count > MAX_MESSAGES - self._numbered:
+            needed = f"at most {MAX_MESSAGES:,} numbered frames"
             raise SpecError(where=where, needed=needed, got=f"{count:,}")
         turns = itertools.islice(itertools.cycle(made), count)
         frames = tuple(_numbered(octets, number) for number, octets in enumerate(turns, self._numbered + 1))

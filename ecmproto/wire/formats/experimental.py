@@ -24,7 +24,7 @@ MESSAGE_PRIORITY = 7
 MIN_SAMPLED_OCTETS = 24
 """Minimum length of the sampled frame in an ECM, BCN or E²CM message, in octets (S000 3.1)."""
 
-MOST_OCTETS = 64
+MAX_OCTETS = 64
 """Maximum length of a message without payload, in octets.
 
 The message is padded to 60 octets, and may be followed by an FCS and the trailer of a tap.
@@ -119,7 +119,7 @@ class Proposed(Word):
             return True
         if not cls.padded or _type_at(data, start, stop) in cls.showing:
             return False
-        return stop - start > MOST_OCTETS or MOST_OCTETS < reach - start < UNKNOWN_LENGTH
+        return stop - start > MAX_OCTETS or MAX_OCTETS < reach - start < UNKNOWN_LENGTH
 
 
 class Sampling(Proposed):

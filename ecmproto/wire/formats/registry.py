@@ -124,7 +124,7 @@ OWN: tuple[type[Layer], ...] = (
 """Formats that ecmproto contains."""
 
 ENTRY_POINT_GROUP = "ecmproto.formats"
-MOST_FORMATS = 120
+MAX_FORMATS = 120
 """Maximum number of formats. The constant keeps compiled code independent of added formats."""
 
 
@@ -174,9 +174,9 @@ def _with_added(own: tuple[type[Layer], ...]) -> tuple[type[Layer], ...]:
         try:
             for other in formats:
                 _refuse_same(cls, other)
-            if len(formats) >= MOST_FORMATS:
+            if len(formats) >= MAX_FORMATS:
                 got = f"{cls.prefix} as well"
-                raise ParameterError(name="formats", needed=f"at most {MOST_FORMATS}", got=got)
+                raise ParameterError(name="formats", needed=f"at most {MAX_FORMATS}", got=got)
         except ParameterError as error:
             if entry is None:
                 raise

@@ -20,7 +20,7 @@ from tests.fuzz.guided import planted_target
 
 PLANTED = planted_target.__name__
 WHAT = "planted: three octets are one too many"
-MOST_INPUTS = 200_000
+MAX_INPUTS = 200_000
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def atheris(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(campaign: GuidedCampaign) -> Iterator[Finding]:
-    return campaign.run(lambda _: not campaign.findings, max_cases=MOST_INPUTS)
+    return campaign.run(lambda _: not campaign.findings, max_cases=MAX_INPUTS)
 
 
 def test_coverage_guides_to_the_planted_defect(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_campaign_continues_from_its_corpus(tmp_path: Path) -> None:
     assert list(again.run(lambda _: True, max_cases=500)) == []
     assert again.progress.cases >= cases + 500
     # the first may have ended before its last input was in the corpus: then it has to be come to anew
-    assert list(again.run(lambda _: again.findings[WHAT].count == 1, max_cases=MOST_INPUTS)) == []
+    assert list(again.run(lambda _: again.findings[WHAT].count == 1, max_cases=MAX_INPUTS)) == []
     assert again.findings[WHAT].count > 1
     assert again.coverage.first_edges > first.coverage.first_edges
     with pytest.raises(ParameterError, match="seed"):
@@ -74,7 +74,7 @@ def test_crashing_input_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def without_a_crash(progress: Progress) -> bool:
         return not any(finding.outcome.kind == "crash" for finding in campaign.findings.values())
 
-    *_, finding = campaign.run(without_a_crash, max_cases=MOST_INPUTS)
+    *_, finding = campaign.run(without_a_crash, max_cases=MAX_INPUTS)
     assert finding.outcome.kind == "crash"
     assert finding.frames[0].startswith(b"QCN!")
     assert "deadly signal" in finding.outcome.output

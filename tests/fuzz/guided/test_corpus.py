@@ -19,7 +19,7 @@ from ecmproto.tools.fuzz.guided.targets import (
 from ecmproto.tools.fuzz.subjects import SUBJECTS
 from ecmproto_cli.commands.fuzz.guided import TARGETS as OF_THE_COMMAND
 
-MOST_OCTETS = 200_000
+MAX_OCTETS = 200_000
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -40,7 +40,7 @@ def test_committed_inputs_show_no_difference(name: str) -> None:
 def test_the_corpus_is_small_and_in_order(name: str) -> None:
     inputs = committed_inputs(name)
     assert inputs == sorted(set(inputs), key=lambda octets: (len(octets), octets))
-    assert sum(map(len, inputs)) < MOST_OCTETS
+    assert sum(map(len, inputs)) < MAX_OCTETS
     assert max(map(len, inputs)) <= find_target(name).longest_octets
 
 

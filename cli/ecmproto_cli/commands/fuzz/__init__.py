@@ -192,8 +192,8 @@ class Session:
         if not sys.stderr.isatty() or self.seconds - self._shown < _SHOWN_EVERY_S:
             return
         self._shown = self.seconds
-        told = f"{self.seconds:.0f} s, {self.cases:,} {self.noun}, {self.rate}"
-        echo_over(f"{told}, {counted(self.findings, 'finding')}")
+        text = f"{self.seconds:.0f} s, {self.cases:,} {self.noun}, {self.rate}"
+        echo_over(f"{text}, {counted(self.findings, 'finding')}")
 
     def cleared(self) -> None:
         """Clear the progress line."""

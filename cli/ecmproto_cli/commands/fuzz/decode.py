@@ -157,12 +157,12 @@ def _tried(items: list[bytes], checks: list[BatchCheck], bounds: Bounds) -> int:
     from ecmproto.tools.fuzz.judgement import disagreements
 
     batch = Items(items)
-    found = [wrong for check in checks for wrong in disagreements(check, batch, bounds, measured=False)]
-    for wrong in found:
+    failures = [wrong for check in checks for wrong in disagreements(check, batch, bounds, measured=False)]
+    for wrong in failures:
         echo(f"{wrong.kind}: {wrong.signature}\n{wrong.detail}")
-    if not found:
+    if not failures:
         echo(f"all agree: {', '.join(check.name for check in checks)}")
-    return FINDINGS if found else 0
+    return FINDINGS if failures else 0
 
 
 def _case(what: str, corpus: list[bytes], seed: int, index: int, bounds: Bounds) -> int:
@@ -192,12 +192,12 @@ def _campaign(
 
     subject = SUBJECTS[what]
     seed = seed_for(folder, seed)
-    words = ["ecmproto", "fuzz", "decode", *(["--what", what] if what != "frames" else [])]
+    arguments = ["ecmproto", "fuzz", "decode", *(["--what", what] if what != "frames" else [])]
     campaign = AgreementCampaign(
         _checks(what),
         subject.cases(corpus, seed),
         folder,
-        line=shlex.join([*words, "--as-is", "-r", subject.file]),
+        line=shlex.join([*arguments, "--as-is", "-r", subject.file]),
         file=subject.file,
         bounds=bounds,
         every=every,
@@ -209,11 +209,11 @@ def _campaign(
         """Return the command that reproduces a finding."""
         if len(finding.frames) > 1:
             return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
-        return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
+        return shlex.join([*arguments, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
 
     session = Session(duration_s=seconds, noun="frames" if what in FRAMES else "cases", held=HeldInterrupt())
-    found = campaign.run(session.going_on, max_cases=runs, left_s=session.left_s)
-    interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+    failures = campaign.run(session.going_on, max_cases=runs, left_s=session.left_s)
+    interrupted = run_session(session, failures, folder, lambda finding: finding.outcome.signature)
     session.count(campaign.progress)
     rows = [
         (name, f"{count:,} {session.noun}, {campaign.progress.checked.get(name, 0):,} so far")

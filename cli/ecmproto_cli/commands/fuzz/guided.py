@@ -49,8 +49,8 @@ def command(target: str, seed: int | None, duration: int | None, runs: int | Non
     def again(finding: Finding) -> str:
         return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
 
-    found = campaign.run(session.going_on, max_cases=runs)
-    interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+    failures = campaign.run(session.going_on, max_cases=runs)
+    interrupted = run_session(session, failures, folder, lambda finding: finding.outcome.signature)
     coverage = campaign.coverage
     rows = [
         ("edges", f"{coverage.edges:,}; {coverage.first_edges:,} of them by the first inputs"),

@@ -110,14 +110,14 @@ class DeviceOptions:
     @property
     def line(self) -> str:
         """The command that sends the frames of a finding again with the same heartbeats."""
-        words = ["ecmproto", "fuzz", "send", "-i", self.interface, "--as-is", "-r", "case.pcap"]
-        words += ["--rate", self.rate]
-        words += ["--pad", str(self.pad)] if self.pad != _SHORTEST else []
-        words += ["--mtu", str(self.mtu)] if self.mtu is not None else []
+        arguments = ["ecmproto", "fuzz", "send", "-i", self.interface, "--as-is", "-r", "case.pcap"]
+        arguments += ["--rate", self.rate]
+        arguments += ["--pad", str(self.pad)] if self.pad != _SHORTEST else []
+        arguments += ["--mtu", str(self.mtu)] if self.mtu is not None else []
         for heartbeat in self.heartbeats:
-            words += ["--heartbeat", heartbeat]
-        words += ["--heartbeat-timeout", self.timeout, "--heartbeat-retries", str(self.retries)]
-        return shlex.join([*words, "--settle", self.settle])
+            arguments += ["--heartbeat", heartbeat]
+        arguments += ["--heartbeat-timeout", self.timeout, "--heartbeat-retries", str(self.retries)]
+        return shlex.join([*arguments, "--settle", self.settle])
 
     def pulse(self) -> HeartbeatSchedule:
         """Return the schedule of heartbeats."""
@@ -221,8 +221,8 @@ def command(
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
     """Send frames once, print whether the device still works, and return the exit code."""
-    held = HeldInterrupt()
-    with opened(options, schedule, held) as open_device, held:
+    interrupt = HeldInterrupt()
+    with opened(options, schedule, interrupt) as open_device, interrupt:
         device, silence = open_device.device, ""
         try:
             _begin(open_device)
@@ -272,8 +272,8 @@ def _campaign(
     from ecmproto.tools.fuzz.cases import Cases, PrefetchedCases
     from ecmproto.tools.fuzz.device_campaign import DeviceCampaign
 
-    held = HeldInterrupt()
-    with opened(options, schedule, held) as open_device:
+    interrupt = HeldInterrupt()
+    with opened(options, schedule, interrupt) as open_device:
         cases = Cases(corpus, seed=seed_for(folder, seed))
         with closing(PrefetchedCases(cases)) as ahead:
             campaign = DeviceCampaign(
@@ -288,7 +288,7 @@ def _campaign(
                 say=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
             )
             _begin(open_device)
-            session = Session(duration_s=seconds, noun="frames", held=held)
+            session = Session(duration_s=seconds, noun="frames", held=interrupt)
             return _run(open_device, campaign, session, folder, runs)
 
 
@@ -311,15 +311,15 @@ def _run(
     """Run a campaign, print its result, and return the exit code."""
     failed: InterfaceError | None = None
     interrupted = False
-    found = campaign.run(session.going_on, max_cases=runs)
+    failures = campaign.run(session.going_on, max_cases=runs)
     try:
-        interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
+        interrupted = run_session(session, failures, folder, lambda finding: finding.outcome.signature)
     except InterfaceError as error:
         failed = error
     rows = open_device.rows()
     if campaign.trials:
-        told = f"{counted(campaign.trials, 'time')}, {counted(campaign.trial_frames, 'frame')}"
-        rows.append(("sent again", told))
+        counts = f"{counted(campaign.trials, 'time')}, {counted(campaign.trial_frames, 'frame')}"
+        rows.append(("sent again", counts))
     progress = campaign.progress
     rows.append(("campaign", f"{progress.cases:,} cases in {progress.seconds:.1f} s so far"))
     rows.append(("findings", str(len(campaign.findings))))
@@ -356,16 +356,16 @@ class OpenDevice:
         if self.sender.refused:
             rows.append(("refused", counted(self.sender.refused, "frame")))
         if fitting.padded:
-            told = f"{_cases(fitting.padded)} shorter than {fitting.shortest_octets} octets"
-            rows.append(("padded", told))
+            padded = f"{_cases(fitting.padded)} shorter than {fitting.shortest_octets} octets"
+            rows.append(("padded", padded))
         if fitting.left_out:
-            told = f"{_cases(fitting.left_out)} longer than {fitting.longest_octets} octets"
-            rows.append(("left out", told))
+            padded = f"{_cases(fitting.left_out)} longer than {fitting.longest_octets} octets"
+            rows.append(("left out", padded))
         if device.beats or device.missed:
-            told = f"{device.beats:,} came, {device.missed:,} did not"
+            padded = f"{device.beats:,} came, {device.missed:,} did not"
             if self.transmission.rested_ns:
-                told += f"; sending stalled for {format_time(self.transmission.rested_ns)}"
-            rows.append(("heartbeats", told))
+                padded += f"; sending stalled for {format_time(self.transmission.rested_ns)}"
+            rows.append(("heartbeats", padded))
         return rows
 
 
@@ -374,7 +374,7 @@ def _cases(count: int) -> str:
 
 
 @contextmanager
-def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> Iterator[OpenDevice]:
+def opened(options: DeviceOptions, schedule: Schedule, interrupt: HeldInterrupt) -> Iterator[OpenDevice]:
     """Open the interface and the heartbeats for the duration of the context.
 
     Raises InterfaceError if the interface or a heartbeat cannot be opened.
@@ -394,12 +394,12 @@ def opened(options: DeviceOptions, schedule: Schedule, held: HeldInterrupt) -> I
         fitting = options.fitting(sender.facts)
         heartbeats = []
         for text in options.heartbeats:
-            heartbeats.append(heartbeat_of(text, name, held.check))
+            heartbeats.append(heartbeat_of(text, name, interrupt.check))
             stack.callback(heartbeats[-1].close)
-        transmission = Transmission(sender, schedule, check=held.check)
+        transmission = Transmission(sender, schedule, check=interrupt.check)
         device = WiredDevice(
             transmission, name, heartbeats,
-            patience=patience, recovery=options.recovery, check=held.check, say=warn,
+            patience=patience, recovery=options.recovery, check=interrupt.check, say=warn,
         )  # fmt: skip
         yield OpenDevice(
             sender=sender, transmission=transmission, device=device, fitting=fitting, pulse=pulse

@@ -142,8 +142,10 @@ def command(
     interrupted = run_session(session, findings, folder, lambda finding: finding.outcome.signature)
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
-        kept = counted(len(campaign.cut_short), "finding")
-        echo(f"ecmproto: --duration ended before {kept} could be reduced: all frames are stored", err=True)
+        shortened = counted(len(campaign.cut_short), "finding")
+        echo(
+            f"ecmproto: --duration ended before {shortened} could be reduced: all frames are stored", err=True
+        )
     return code
 
 

@@ -338,26 +338,26 @@ def list_command(form: str) -> None:
 )  # fmt: skip
 def show_command(scenario: str, setup: Setup, form: str) -> None:
     """Show a scenario: each value with its source, bands, published figures and variants."""
-    found = setup.scenario(scenario)
-    experiment = found.experiment()
+    base = setup.scenario(scenario)
+    experiment = base.experiment()
     if form == "toml":
-        echo(found.toml(), nl=False)
+        echo(base.toml(), nl=False)
         return
-    rows = found.explain()
+    rows = base.explain()
     if form == "json":
         document = {
             "schema": "ecmproto/lab-scenario/1",
-            "name": found.name,
+            "name": base.name,
             "title": experiment.title,
             "source": experiment.source,
             "values": [asdict(row) for row in rows],
             "bands": [asdict(band) for band in experiment.measure.bands],
             "published": [asdict(each) for each in experiment.measure.published],
-            "variants": dict(found.variants),
+            "variants": dict(base.variants),
         }
         echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    _show_scenario(found, experiment)
+    _show_scenario(base, experiment)
 
 
 def _show_scenario(scenario: Scenario, experiment: Experiment) -> None:

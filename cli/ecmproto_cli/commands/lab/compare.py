@@ -61,20 +61,20 @@ def command(
     from ecmproto.control.lab.results.outcome import Comparison, Outcome
 
     reports.check()
-    found = setup.scenario(scenario)
-    own = found.experiment()
+    base = setup.scenario(scenario)
+    own = base.experiment()
     experiments = {_name(own.control.mechanism, own.control.flow_control): own}
     for each in variants_of(",".join(mechanisms)):
-        experiment = found.with_mechanism(each.name, each.assignments).experiment()
+        experiment = base.with_mechanism(each.name, each.assignments).experiment()
         if experiment != own:
             experiments[_name(each.text, experiment.control.flow_control)] = experiment
     if not no_baselines:
         for name in BASELINES:
-            experiments.setdefault(name, found.with_mechanism(name).experiment())
-    seeds = seeding.all_seeds(found)
+            experiments.setdefault(name, base.with_mechanism(name).experiment())
+    seeds = seeding.all_seeds(base)
     runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson")
     outcomes = {
-        name: Outcome(experiments[name], each, variant=found.variant, label=name)
+        name: Outcome(experiments[name], each, variant=base.variant, label=name)
         for name, each in runs.results.items()
     }
     _show(Comparison(outcomes), form)

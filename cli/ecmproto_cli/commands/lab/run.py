@@ -156,18 +156,18 @@ def command(
     _check_trace(output)
     reports.check(output)
     base = load_scenario(scenario, outside=setup.outside)
-    found = setup.applied(base)
-    experiment = found.experiment()
+    applied = setup.applied(base)
+    experiment = applied.experiment()
     experiments = {"": experiment}
     for name in runs_named(experiment, figures=figures, expectations=expected):
         experiments[name] = setup.named(base, name).experiment()
-    seeds = seeding.all_seeds(found)
+    seeds = seeding.all_seeds(applied)
     with _tracing(output, force=reports.force) as trace:
         runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson", trace=trace)
     others = {name: each for name, each in runs.results.items() if name}
-    outcome = Outcome(experiment, runs.results[""], variant=found.variant, others=others, figures=figures)
+    outcome = Outcome(experiment, runs.results[""], variant=applied.variant, others=others, figures=figures)
     checks = [outcome.check(each) for each in expected]
-    _show(outcome, checks, form, found)
+    _show(outcome, checks, form, applied)
     reports.write([outcome])
     if runs.stopped:
         return INTERRUPTED

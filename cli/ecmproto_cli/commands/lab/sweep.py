@@ -116,16 +116,16 @@ def command(
         raise click.UsageError("--effects is for --sweep, with two values of each key")
     if figure:
         _check_figure(figure, force)
-    found = setup.scenario(scenario)
+    base = setup.scenario(scenario)
     parsed = [parse_axis(text) for text in axes]
-    first = found.seed if seed is None else seed
+    first = base.seed if seed is None else seed
     numbers = range(first, first + seeds)
     every = full_factorial(parsed, numbers) if axes else listed_points(_lines(points or "-"), numbers)
     part = shard.of(every)
     differing = itertools.groupby(part, key=lambda point: point.settings)
     for settings, _ in itertools.islice(differing, CHECKED):
-        with_settings(found, settings).experiment()
-    own = found.experiment()
+        with_settings(base, settings).experiment()
+    own = base.experiment()
     texts = list(figures) or _figures(own)
     for text in texts:
         parse_figure(text)
@@ -138,7 +138,7 @@ def command(
     try:
         with progress:
             for row in run_sweep(
-                part, sweep_call(found, texts), executor=executor, store=store, tally=progress.tally,
+                part, sweep_call(base, texts), executor=executor, store=store, tally=progress.tally,
                 progress=progress.show,
             ):  # fmt: skip
                 if form == "ndjson":
@@ -153,23 +153,23 @@ def command(
             store.close()
     failed = [row for row in rows if "failure" in row]
     rows = [] if form == "ndjson" else in_order((row for row in rows if "failure" not in row), part)
-    found_effects = _effects(rows, parsed, texts) if effects and not (stopped or failed) else {}
+    effects_shown = _effects(rows, parsed, texts) if effects and not (stopped or failed) else {}
     if form == "json":
         document: dict[str, object] = {"schema": "ecmproto/lab-sweep/1", "seeds": list(numbers), "rows": rows}
         if failed:
             document["failed"] = failed
-        if found_effects:
-            document["effects"] = _effects_as_dict(found_effects)
+        if effects_shown:
+            document["effects"] = _effects_as_dict(effects_shown)
         echo(json.dumps(document, indent=2))
     elif form != "ndjson":
         _show(rows, parsed or _axes_of(part), texts, form)
     over = f"median over {seeds_text(numbers)}" if seeds > 1 else seeds_text(numbers)
     if form == "text":
         echo(over)
-        for text, each in found_effects.items():
+        for text, each in effects_shown.items():
             echo(f"\n{_effects_table(text, each)}")
     if figure:
-        title = f"{found.name}: {own.control.mechanism}, {format_time(own.duration_ns)}, {over}"
+        title = f"{base.name}: {own.control.mechanism}, {format_time(own.duration_ns)}, {over}"
         _draw(figure, force, title, rows, parsed or _axes_of(part), texts)
     has_failed = print_failures(progress.tally)
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0
@@ -242,10 +242,10 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) ->
     from ecmproto.control.lab.results.sweeps import cells
     from ecmproto.control.lab.setup.figures import parse_figure
 
-    found = {text: cells(rows, axes, text) for text in figures}
+    columns = {text: cells(rows, axes, text) for text in figures}
     lines: list[tuple[str, Sequence[str]]] = [(", ".join(axis.path for axis in axes), list(figures))]
-    for key in dict.fromkeys(key for each in found.values() for key in each):
-        shown = [parse_figure(text).show(statistics.median(found[text][key])) for text in figures]
+    for key in dict.fromkeys(key for each in columns.values() for key in each):
+        shown = [parse_figure(text).show(statistics.median(columns[text][key])) for text in figures]
         lines.append((", ".join(key), shown))
     return columns_of(lines)
 

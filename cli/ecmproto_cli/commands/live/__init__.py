@@ -217,8 +217,8 @@ def live(describe: Callable[..., DeviceSpec], options: dict[str, Any]) -> int:
         reporter = Reporter(role, device, links, running, start_ns, waiting)
         if running.realtime:
             run_in_realtime()
-        told = [Scraped(role.name, lambda: stop.call(reporter.scrape))]
-        endpoint = served(running.prometheus, told) if running.prometheus else nullcontext(0)
+        scraped = [Scraped(role.name, lambda: stop.call(reporter.scrape))]
+        endpoint = served(running.prometheus, scraped) if running.prometheus else nullcontext(0)
         sleep_precisely()
         with endpoint as port:
             # The last step, because the new user may not be able to read the files of this project.
@@ -385,10 +385,10 @@ class Reporter:
 
     def summary(self) -> None:
         """Print a summary of the whole run."""
-        starved, told = self.closing()
+        starved, text = self.closing()
         if starved:
             echo(starved + "\n")
-        echo(told)
+        echo(text)
 
     def closing(self) -> tuple[str, str]:
         """Return a warning about missing processor time, or an empty string, and the summary of the whole
@@ -425,10 +425,10 @@ class Reporter:
         if stolen_ns > waited_ns:
             took = f"{format_time(stolen_ns)} of {format_time(elapsed_ns)}"
             return f"The hypervisor took each processor for {took}: {_NOT_THE_MECHANISM}."
-        kept = processor_wait_text(waited_ns, elapsed_ns)
-        told = f"{self._name} was {kept}" if self._name else kept.capitalize()
+        waited = processor_wait_text(waited_ns, elapsed_ns)
+        text = f"{self._name} was {waited}" if self._name else waited.capitalize()
         advice = "" if self._realtime else "; --precise gives it priority over ordinary programs"
-        return f"{told}: {_NOT_THE_MECHANISM}{advice}."
+        return f"{text}: {_NOT_THE_MECHANISM}{advice}."
 
     def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:
         """Return a report as a line of JSON."""

@@ -98,11 +98,11 @@ class _Net:
             parts = {each.name: self._part(each, links[each.name], start_ns) for each in self._devices}
             if how.realtime:
                 run_in_realtime()
-            told = [
+            scraped = [
                 Scraped(each.spec.role, self._reporters[each.name].scrape, each.name)
                 for each in self._devices
             ]
-            with served(how.prometheus, told) if how.prometheus else nullcontext(0) as port:
+            with served(how.prometheus, scraped) if how.prometheus else nullcontext(0) as port:
                 # Before threads start, because each thread has its own privileges.
                 if how.user:
                     for reporter in self._reporters.values():
@@ -174,10 +174,10 @@ class _Net:
 
     def _tell_failure(self, name: str, error: BaseException) -> None:
         """Print a warning that names a failed device."""
-        said = f"{type(error).__name__}: {error}"
-        warn(f"the device {name} failed; the others continue: {said}")
+        message = f"{type(error).__name__}: {error}"
+        warn(f"the device {name} failed; the others continue: {message}")
         if self._running.form == "ndjson":
-            document = {"schema": "ecmproto/live/1", "device": name, "event": "failed", "error": said}
+            document = {"schema": "ecmproto/live/1", "device": name, "event": "failed", "error": message}
             echo(json.dumps({**document, "time_ns": time.time_ns()}))
 
     def _tell_summary(self) -> None:
@@ -186,8 +186,8 @@ class _Net:
         """
         first = [starved for starved, _ in self._closings.values() if starved]
         first += [f"{each.name} failed." for each in self._devices if each.name not in self._closings]
-        told = [self._closings[each.name][1] for each in self._devices if each.name in self._closings]
+        closings = [self._closings[each.name][1] for each in self._devices if each.name in self._closings]
         if self._running.form == "ndjson":
-            echo("\n".join(told))
+            echo("\n".join(closings))
         else:
-            echo("\n\n".join([*(["\n".join(first)] if first else []), *told]))
+            echo("\n\n".join([*(["\n".join(first)] if first else []), *closings]))

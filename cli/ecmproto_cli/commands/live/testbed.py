@@ -183,10 +183,10 @@ def _folder(request: TestbedRequest) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="ecmproto-") as folder:
             yield Path(folder)
         return
-    kept = Path(request.folder)
-    if kept.exists() and any(kept.iterdir()) and not request.force:
+    target = Path(request.folder)
+    if target.exists() and any(target.iterdir()) and not request.force:
         raise OutputError(path=request.folder, needed="an empty folder, or --force", got="one with files")
-    yield kept
+    yield target
 
 
 class _Ending:
@@ -323,21 +323,21 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
         ("messages", [str(outcome.messages) for outcome in outcomes]),
     ]
     notes = "Rates, queue and drops exclude the start-up phase. The senders' own queues drop frames too."
-    told = _starved(outcomes, request.duration_s)
-    return "\n".join([*told, paint(title, "title"), "", columns_of(rows), "", notes])
+    note = _starved(outcomes, request.duration_s)
+    return "\n".join([*note, paint(title, "title"), "", columns_of(rows), "", notes])
 
 
 def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
     """Return the lines of a warning if devices were kept from the processor, else an empty list."""
-    kept = [
+    waits = [
         f"{each.mechanism} for {format_time(each.starved_ns)} of {format_time(duration_s * NS_PER_S)}"
         for each in outcomes
         if each.starved_ns
     ]
-    if not kept:
+    if not waits:
         return []
-    told = "these figures reflect this machine, not the mechanisms"
-    return [f"Kept from the processor ({', '.join(kept)}): {told}. Run it on a less busy machine.", ""]
+    note = "these figures reflect this machine, not the mechanisms"
+    return [f"Kept from the processor ({', '.join(waits)}): {note}. Run it on a less busy machine.", ""]
 
 
 def _percent(share: float | None) -> str:

@@ -170,12 +170,12 @@ class RunFigures:
         if span != (self.from_ns, self.until_ns) or not len(levels.octets):
             levels = self._averaged_levels(port, span)
         if detail == "std":
-            held = levels.held_ns.sum()
-            if not held:
+            total_ns = levels.held_ns.sum()
+            if not total_ns:
                 return math.nan
             octets = levels.octets.astype(np.float64)
-            mean = float((octets * levels.held_ns).sum() / held)
-            return math.sqrt(max(0.0, float(((octets - mean) ** 2 * levels.held_ns).sum() / held)))
+            mean = float((octets * levels.held_ns).sum() / total_ns)
+            return math.sqrt(max(0.0, float(((octets - mean) ** 2 * levels.held_ns).sum() / total_ns)))
         if detail == "min":
             return float(levels.octets[0]) if len(levels.octets) else math.nan
         if detail == "within":
@@ -307,8 +307,8 @@ class RunFigures:
         for link in network.links:
             back_bps = link.rate_back_bps or link.rate_bps
             back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
-            there_ns, here_ns = delays_ns.get(link.b, 0), delays_ns.get(link.a, 0)
-            links[f"{link.a}>{link.b}"] = float(link.rate_bps), float(link.propagation_ns + there_ns)
+            forward_ns, here_ns = delays_ns.get(link.b, 0), delays_ns.get(link.a, 0)
+            links[f"{link.a}>{link.b}"] = float(link.rate_bps), float(link.propagation_ns + forward_ns)
             links[f"{link.b}>{link.a}"] = float(back_bps), float(back_ns + here_ns)
         return links
 
@@ -377,14 +377,20 @@ def _mean(total: float, count: float) -> float:
 
 
 def _share_within(levels: Levels, low: float, high: float) -> float:
-    held = levels.held_ns.sum()
+    total_ns = levels.held_ns.sum()
     inside = (levels.octets >= low) & (levels.octets <= high)
-    return float(levels.held_ns[inside].sum() / held) if held else math.nan
+    return float(levels.held_ns[inside].sum() / total_ns) if total_ns else math.nan
 
 
 def _percentile(levels: Levels, percent: float) -> float:
     """Return the queue length that was not exceeded for ``percent`` of the time."""
-    held = np.cumsum(levels.held_ns)
-    if not len(held) or not held[-1]:
+    cumulative_ns = np.cumsum(levels.held_ns)
+    if not len(cumulative_ns) or not cumulative_ns[-1]:
         return math.nan
-    return float(levels.octets[min(len(held) - 1, int(np.searchsorted(held, percent / 100 * held[-1])))])
+    return float(
+        levels.octets[
+            min(
+                len(cumulative_ns) - 1, int(np.searchsorted(cumulative_ns, percent / 100 * cumulative_ns[-1]))
+            )
+        ]
+    )

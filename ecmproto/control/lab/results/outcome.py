@@ -371,22 +371,22 @@ class Outcome(Tabular):
 
     def check(self, expectation: Expectation) -> Check:
         """Return whether an expectation holds on each seed."""
-        held, shown = [], []
+        verdicts, shown = [], []
         for index, run in enumerate(self.runs):
             others = self._others_of(index)
             if not expectation.runs <= set(others):
-                held.append(False)
+                verdicts.append(False)
                 shown.append("another run is missing")
                 continue
             holds, values = expectation.check(run, others)
-            held.append(holds)
+            verdicts.append(holds)
             pieces = [
                 ", ".join(map(figure.show, each))
                 for figure, each in zip(expectation.figures, values, strict=True)
                 if figure.readings
             ]
             shown.append("; ".join(pieces))
-        return Check(text=expectation.text, held=tuple(held), shown=tuple(shown))
+        return Check(text=expectation.text, held=tuple(verdicts), shown=tuple(shown))
 
     def _standard(self) -> Iterator[str]:
         """Yield the standard figures that apply to this experiment."""
@@ -512,11 +512,11 @@ def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
     lines = []
     for number, row in enumerate((HEADINGS, *cells)):
         style = "title" if not number else ""
-        held = number == 0 or rows[number - 1].holds
+        previous_holds = number == 0 or rows[number - 1].holds
         texts = []
         for column in used:
             text = row[column].rjust(widths[column]) if column == 1 else row[column].ljust(widths[column])
-            name = style or ("name" if column == 0 else "error" if column == 5 and not held else "")
+            name = style or ("name" if column == 0 else "error" if column == 5 and not previous_holds else "")
             texts.append(paint(text, name) if name and text.strip() else text)
         lines.append(f"  {'  '.join(texts)}".rstrip())
     return "\n".join(lines)
@@ -671,8 +671,8 @@ def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
     text = (
         f"no frame was dropped: peak {format_octets(peak)}, buffer {format_octets(buffer)}, at {fullest.name}"
     )
-    held_out = sum(int(flow.held_out_frames.sum()) for run in runs for flow in run.result.flows)
-    yield f"{text}; full NIC queues rejected {counted(held_out, 'frame')}" if held_out else text
+    discarded = sum(int(flow.held_out_frames.sum()) for run in runs for flow in run.result.flows)
+    yield f"{text}; full NIC queues rejected {counted(discarded, 'frame')}" if discarded else text
 
 
 def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:

@@ -208,13 +208,13 @@ def page_name(document: str) -> str:
 def page(document: str, entries: Sequence[Entry], *, commit: str, pictures: Mapping[str, str]) -> str:
     """Return a document's page as Markdown; ``pictures`` contains picture files by entry name."""
     judged = [row for entry in entries for row in entry.judged]
-    held = sum(row.holds for row in judged)
+    rows_met = sum(row.holds for row in judged)
     published = [row.published_ratios for entry in entries for row in entry.rows if row.published_ratios]
     met = f" {sum(map(are_met, published))} of {counted(len(published), 'published number')}"
     parts = [
         f"# {document}: {DOCUMENTS[document]}",
         f"`make papers` generated this page with the code of commit `{commit}`. The seeds are words of "
-        f"SHA-256(scenario + commit). {held} of {counted(len(judged), 'band')} hold, each on at least "
+        f"SHA-256(scenario + commit). {rows_met} of {counted(len(judged), 'band')} hold, each on at least "
         "nine of ten seeds." + f"{met} are met within {READING:.0%}." * bool(published),
         *(_section(entry, pictures.get(entry.name, "")) for entry in entries),
     ]
@@ -271,6 +271,6 @@ def index(entries: Mapping[str, Sequence[Entry]]) -> str:
     ]
     for document, each in entries.items():
         for entry in each:
-            held = f"{len(entry.judged) - len(entry.missed)} of {len(entry.judged)}" if entry.judged else "–"
-            lines.append(f"| [{document}]({page_name(document)}) | {entry.name} | {held} |")
+            met = f"{len(entry.judged) - len(entry.missed)} of {len(entry.judged)}" if entry.judged else "–"
+            lines.append(f"| [{document}]({page_name(document)}) | {entry.name} | {met} |")
     return "\n".join(lines) + "\n"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ecmproto.control.lab.setup.figures import Figure
     from ecmproto.control.lab.setup.scenario import Scenario
 
-MOST_POINTS = 1_000_000
+MAX_POINTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ def _values_of(text: str) -> Iterable[str]:
         needed = "one unit, and a step where there is one, as 13kB..52kB:13kB"
         raise ParameterError(name="sweep", needed=needed, got=shown(text))
     start, stop, width = Decimal(first), Decimal(last), Decimal(step or 1)
-    if width <= 0 or not start <= stop <= start + width * MOST_POINTS:
-        needed = f"a range that rises, of {MOST_POINTS:,} values or fewer"
+    if width <= 0 or not start <= stop <= start + width * MAX_POINTS:
+        needed = f"a range that rises, of {MAX_POINTS:,} values or fewer"
         raise ParameterError(name="sweep", needed=needed, got=shown(text))
     count = int((stop - start) / width) + 1
     return (f"{(start + width * index).normalize():f}{unit}" for index in range(count))
@@ -121,8 +121,8 @@ class _Combinations(Sequence[Point]):
 def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point]:
     """Return every combination of the axes' values with every seed; the last axis varies fastest."""
     combinations = math.prod(len(axis.values) for axis in axes) * len(seeds)
-    if combinations > MOST_POINTS:
-        raise ParameterError(name="sweep", needed=f"at most {MOST_POINTS:,} points", got=f"{combinations:,}")
+    if combinations > MAX_POINTS:
+        raise ParameterError(name="sweep", needed=f"at most {MAX_POINTS:,} points", got=f"{combinations:,}")
     paths = [axis.path for axis in axes]
     if len(set(paths)) < len(paths):
         raise ParameterError(name="sweep", needed="each parameter once", got=", ".join(paths))
@@ -136,12 +136,12 @@ def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
     """
     points = []
     for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        settings = [word.partition("=") for word in words]
-        for word, (path, equals, value) in zip(words, settings, strict=True):
+        arguments = line.partition("#")[0].split()
+        settings = [word.partition("=") for word in arguments]
+        for word, (path, equals, value) in zip(arguments, settings, strict=True):
             if not (path and equals and value):
                 raise SpecError(where=f"line {number}", needed="path=value", got=shown(word))
-        if words:
+        if arguments:
             given = tuple((path, value) for path, _, value in settings)
             points += [Point(settings=given, seed=seed) for seed in seeds]
     return list(dict.fromkeys(points))
@@ -152,12 +152,12 @@ def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
 
     After eight seeds, the digest input is the same text with 1, 2, … appended.
     """
-    words: list[int] = []
+    seeds: list[int] = []
     for block in itertools.count():
-        if len(words) >= count:
-            return tuple(words[:count])
+        if len(seeds) >= count:
+            return tuple(seeds[:count])
         digest = hashlib.sha256(f"{name}{commit}{block or ''}".encode()).digest()
-        words += [int.from_bytes(digest[at : at + 4]) for at in range(0, len(digest), 4)]
+        seeds += [int.from_bytes(digest[at : at + 4]) for at in range(0, len(digest), 4)]
     raise AssertionError  # itertools.count does not end
 
 

@@ -58,7 +58,7 @@ from ecmproto.control.lab.setup.keys import (
     values_of,
 )
 from ecmproto.control.lab.setup.thresholds import thresholds_of_output
-from ecmproto.control.lab.setup.topology import MOST_HOSTS, parse_topology
+from ecmproto.control.lab.setup.topology import MAX_HOSTS, parse_topology
 from ecmproto.control.lab.setup.values import (
     NAME,
     NUMBER,
@@ -76,7 +76,7 @@ from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.paths import path_below
 
-MOST_FLOWS = 100_000
+MAX_FLOWS = 100_000
 
 
 def build(document: Document) -> Experiment:
@@ -168,8 +168,8 @@ def _nodes(patterns: Sequence[str], known: Mapping[str, Any], where: str) -> lis
     for name in names:
         if not NAME.fullmatch(name):
             raise SpecError(where=where, needed=WORD.needed, got=shown(name))
-    if len({*known, *names}) > MOST_HOSTS:
-        raise SpecError(where=where, needed=f"at most {MOST_HOSTS:,} nodes", got="more")
+    if len({*known, *names}) > MAX_HOSTS:
+        raise SpecError(where=where, needed=f"at most {MAX_HOSTS:,} nodes", got="more")
     return list(names)
 
 
@@ -263,8 +263,8 @@ def _add_links(
     """Change the links of a table, or add missing links."""
     values = values_of(table, "link", where)
     a_names, b_names = (_ends(values[end], nodes, f"{where}.{end}") for end in ("a", "b"))
-    if len(links) + len(a_names) * len(b_names) > 10 * MOST_HOSTS:
-        raise SpecError(where=where, needed=f"at most {10 * MOST_HOSTS:,} links", got="more")
+    if len(links) + len(a_names) * len(b_names) > 10 * MAX_HOSTS:
+        raise SpecError(where=where, needed=f"at most {10 * MAX_HOSTS:,} links", got="more")
     for a in a_names:
         for b in b_names:
             if a == b:
@@ -359,8 +359,8 @@ def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
             if pieces[flow.source] != pieces[flow.destination]:
                 got = f"no path from {flow.source} to {flow.destination}"
                 raise SpecError(where=f"{where}.to", needed="reachable hosts", got=got)
-            if len(result) >= MOST_FLOWS:
-                raise SpecError(where=where, needed=f"at most {MOST_FLOWS:,} flows", got="more")
+            if len(result) >= MAX_FLOWS:
+                raise SpecError(where=where, needed=f"at most {MAX_FLOWS:,} flows", got="more")
             result[flow.name] = flow
     groups = {flow.group for flow in result.values() if flow.group}
     if clash := groups & result.keys() - {name for name, flow in result.items() if flow.group == name}:
@@ -463,7 +463,7 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
     ]
 
 
-_MOST_BURSTS = 1_000_000
+_MAX_BURSTS = 1_000_000
 
 
 def _listed(
@@ -476,8 +476,8 @@ def _listed(
             for number, row in enumerate(csv.reader(file), 1):
                 if not row or row[0].startswith(("#", "time")):
                     continue
-                if len(row) != 4 or number > _MOST_BURSTS:
-                    needed = f"up to {_MOST_BURSTS:,} lines of time, source, destination, octets"
+                if len(row) != 4 or number > _MAX_BURSTS:
+                    needed = f"up to {_MAX_BURSTS:,} lines of time, source, destination, octets"
                     raise SpecError(
                         where=f"{where} line {number}", needed=needed, got=shown(",".join(row)[:60])
                     )
@@ -514,8 +514,8 @@ def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[
             raise SpecError(where=f"{where}.to", needed=needed, got=str(len(destinations)))
         pairs = list(zip(sources, destinations, strict=True))
     else:
-        if len(sources) * len(destinations) > 2 * MOST_FLOWS:
-            raise SpecError(where=where, needed=f"at most {MOST_FLOWS:,} flows", got="more")
+        if len(sources) * len(destinations) > 2 * MAX_FLOWS:
+            raise SpecError(where=where, needed=f"at most {MAX_FLOWS:,} flows", got="more")
         pairs = [(source, destination) for source in sources for destination in destinations]
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
     if not pairs:

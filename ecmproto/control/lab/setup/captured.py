@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 MAX_SOURCES = 1024
 """Maximum number of source addresses; each source address becomes a host."""
-MOST_FRAMES = 1 << 24
+MAX_FRAMES = 1 << 24
 """Maximum number of frames in a capture; each frame needs 40 bytes of memory."""
-MOST_FLOWS = 256
+MAX_FLOWS = 256
 """Maximum number of flows that a host distinguishes."""
 _MIN_OCTETS, _MAX_OCTETS = 60, 0xFFFF
 _CP_MAC = bytes([2, 0, 0, 0, 0xCC, 1])
@@ -101,7 +101,7 @@ def _engine_batches(
     from ecmproto.frames.batch.inner import InnerReader, open_innermost
     from ecmproto.wire.formats.ethertypes import DEFAULT
 
-    table = flow_table(machine, stations=MAX_SOURCES, flows=MOST_FLOWS)
+    table = flow_table(machine, stations=MAX_SOURCES, flows=MAX_FLOWS)
     with open_innermost((path,), outer=outer) as reader:
         intake = Intake(
             machine, cp_mac=_CP_MAC, ethertypes=DEFAULT, interfaces=reader.interfaces, flows=table
@@ -122,8 +122,8 @@ def _columns(path: str, outer: bool, machine: Machine, notes: list[str]) -> _Col
     frames = 0
     for engine_batch, table in _engine_batches(path, outer, machine, notes):
         frames += len(engine_batch.batch)
-        if frames > MOST_FRAMES:
-            raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
+        if frames > MAX_FRAMES:
+            raise SpecError(where=path, needed=f"at most {MAX_FRAMES:,} frames", got="more")
         arrivals, batch = engine_batch.arrivals, engine_batch.batch
         # All other frames have truncated addresses, or occupy no queue.
         chosen = np.flatnonzero(arrivals.occupies & (batch.captured >= 12))

@@ -14,7 +14,7 @@ from typing import Any
 
 from ecmproto.errors import SpecError
 
-_MOST_BURSTS = 1_000_000
+_MAX_BURSTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ def collective(pairs: Sequence[tuple[str, str]], values: Mapping[str, Any], wher
         needed = "all others, with two hosts or more in from"
         raise SpecError(where=f"{where}.to", needed=needed, got=f"{len(pairs)} pairs of hosts")
     count = 2 * (len(hosts) - 1) if values["algorithm"] == "ring" else values["chunks"]
-    if count * len(hosts) > _MOST_BURSTS:
-        raise SpecError(where=where, needed=f"at most {_MOST_BURSTS:,} bursts", got=f"{count * len(hosts):,}")
+    if count * len(hosts) > _MAX_BURSTS:
+        raise SpecError(where=where, needed=f"at most {_MAX_BURSTS:,} bursts", got=f"{count * len(hosts):,}")
     parts = len(hosts) if values["algorithm"] == "ring" else count
     bursts = ((values["start"], -(-values["octets"] // parts)),) * count
     return _ring(hosts, bursts) if values["algorithm"] == "ring" else _tree(hosts, bursts)

@@ -411,11 +411,11 @@ class Expectation:
         NaN never meets an expectation. Raises SpecError for the same reasons as `Figure.evaluate`.
         """
         values = tuple(figure.evaluate(figures, others) for figure in self.figures)
-        held = all(
+        is_met = all(
             bool(left and right) and all(_COMPARISONS[sign](a, b) for a in left for b in right)
             for sign, left, right in zip(self.comparisons, values, values[1:], strict=False)
         ) and not any(math.isnan(value) for each in values for value in each)
-        return held, values
+        return is_met, values
 
 
 def parse_figure(text: str) -> Figure:
@@ -665,8 +665,8 @@ class _Reader:
         """Return a measurement with its suffixes: ``(subjects, limits)[from..until]@run``."""
         subjects: list[str] = []
         limits: list[tuple[Dimension, float]] = []
-        words = self._enclosed(_WORDS, shown(")"))
-        for word in map(str.strip, words.split(",") if words is not None else ()):
+        arguments = self._enclosed(_WORDS, shown(")"))
+        for word in map(str.strip, arguments.split(",") if arguments is not None else ()):
             limit = _limit(word)
             if len(word.split()) != 1:
                 self.fail("a name, or a limit", shown(word), name.end())

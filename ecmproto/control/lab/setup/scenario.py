@@ -664,9 +664,9 @@ def template(mechanism: str = "qcn", topology: str | None = None) -> str:
     """
     line = topology or "dumbbell sources=4 rate=10G buffer=300kB"
     sources, destination, port = _template_flow(line)
-    found = build.mechanism_of(Document(control={"mechanism": mechanism}))
+    factory = build.mechanism_of(Document(control={"mechanism": mechanism}))
     lines = []
-    for role, parameters in found.roles.items():
+    for role, parameters in factory.roles.items():
         known = build.acting(parameters)
         if not known:
             continue
@@ -674,7 +674,7 @@ def template(mechanism: str = "qcn", topology: str | None = None) -> str:
         for parameter in known:
             default = parameter.default
             text = "" if default is None else UNITS[parameter.unit].format(default)
-            by_switch = found.name in FLOW_CONTROLS and f"{role.value}.{parameter.name}" in _THRESHOLDS
+            by_switch = factory.name in FLOW_CONTROLS and f"{role.value}.{parameter.name}" in _THRESHOLDS
             value = (
                 "…"
                 if default is None or by_switch
@@ -682,7 +682,7 @@ def template(mechanism: str = "qcn", topology: str | None = None) -> str:
             )
             lines.append(f"# {parameter.name} = {value}  # {parameter.doc}\n")
     return _TEMPLATE.format(
-        mechanism=found.name,
+        mechanism=factory.name,
         parameters="".join(lines),
         topology=parse_topology(line).line(),
         sources=sources,

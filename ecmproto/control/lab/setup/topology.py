@@ -25,7 +25,7 @@ from ecmproto.control.lab.setup.values import (
 )
 from ecmproto.errors import SpecError, counted, shown
 
-MOST_HOSTS = 20_000
+MAX_HOSTS = 20_000
 DEFAULT_BUFFER = Buffer(500_000, 0)
 _MAX = 10**4
 
@@ -171,8 +171,8 @@ class _Builder:
 
     def host(self, name: str, switch: str) -> None:
         """Attach a host to a switch."""
-        if len(self._hosts) >= MOST_HOSTS:
-            raise SpecError(where="topology", needed=f"at most {MOST_HOSTS:,} hosts", got="more")
+        if len(self._hosts) >= MAX_HOSTS:
+            raise SpecError(where="topology", needed=f"at most {MAX_HOSTS:,} hosts", got="more")
         values = self._values
         self._hosts.append(
             Host(
@@ -185,8 +185,8 @@ class _Builder:
         self.link(name, switch)
 
     def switch(self, name: str) -> str:
-        if len(self._switches) >= MOST_HOSTS:
-            raise SpecError(where="topology", needed=f"at most {MOST_HOSTS:,} switches", got="more")
+        if len(self._switches) >= MAX_HOSTS:
+            raise SpecError(where="topology", needed=f"at most {MAX_HOSTS:,} switches", got="more")
         values = self._values
         self._switches[name] = Switch(
             name=name,
@@ -198,8 +198,8 @@ class _Builder:
         return name
 
     def link(self, a: str, b: str, rate_bps: int | None = None) -> None:
-        if len(self._links) >= 10 * MOST_HOSTS:
-            raise SpecError(where="topology", needed=f"at most {10 * MOST_HOSTS:,} links", got="more")
+        if len(self._links) >= 10 * MAX_HOSTS:
+            raise SpecError(where="topology", needed=f"at most {10 * MAX_HOSTS:,} links", got="more")
         values = self._values
         self._links.append(
             Link(a=a, b=b, rate_bps=rate_bps or values["rate"], propagation_ns=values["propagation"])

@@ -95,7 +95,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     takes_deliveries,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
-from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS, MOST_QUANTA
+from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS, MAX_QUANTA
 from ecmproto.control.mechanisms.pause.gate import paused_ns
 from ecmproto.control.mechanisms.pause.reaction_point import ALL_PRIORITIES
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -321,10 +321,10 @@ class Simulation:
         batch = Batch.from_frames(frames)
         numbers = table.number(batch.buffer, batch.offset, batch.captured, chosen=own_frames)
         offset = np.zeros(stations, np.int64)
-        for (station, destination, _), there, here in zip(
+        for (station, destination, _), forward, here in zip(
             ends, numbers.flow, numbers.flow[len(ends) :], strict=False
         ):
-            offset[station] = max(offset[station], there + 1)
+            offset[station] = max(offset[station], forward + 1)
             offset[destination] = max(offset[destination], here + 1)
         for index, captured in self._captured.items():
             captured.flow[:] += offset[ends[index][0]]
@@ -693,7 +693,7 @@ class Simulation:
         """
         if self._flow_control is None:
             return deque()
-        interval_ns = quanta_to_ns(MOST_QUANTA, self._link_rate_bps) // 2
+        interval_ns = quanta_to_ns(MAX_QUANTA, self._link_rate_bps) // 2
         port_to = {port.leads_to: number for number, port in enumerate(self.wiring.ports)}
         return deque(
             sorted(
@@ -710,7 +710,7 @@ class Simulation:
         message = new_record(Message)
         message.kind = PFC_KIND if self._flow_control == "pfc" else PAUSE_KIND
         fields = flow_control_payload(message)
-        fields.enable_vector, fields.quanta = ALL_PRIORITIES, MOST_QUANTA
+        fields.enable_vector, fields.quanta = ALL_PRIORITIES, MAX_QUANTA
         return message
 
     def _send_storms(self, now_ns: int) -> None:
@@ -821,8 +821,8 @@ class Simulation:
         self._settle(now_ns)
         before = self._held_before or [{} for _ in self.network.ports]
         self._levels = [
-            levels_of(port.gauge, _dense(held, len(held_of(port.gauge, TOTAL))))
-            for port, held in zip(self.network.ports, before, strict=True)
+            levels_of(port.gauge, _dense(before_ns, len(held_of(port.gauge, TOTAL))))
+            for port, before_ns in zip(self.network.ports, before, strict=True)
         ]
 
     def _settle(self, now_ns: int) -> None:
@@ -1043,9 +1043,9 @@ def _nonzero(held_ns: NDArray[np.int64]) -> dict[int, int]:
     return dict(zip(steps.tolist(), held_ns[steps].tolist(), strict=True))
 
 
-def _dense(held: dict[int, int], steps: int) -> NDArray[np.int64]:
+def _dense(levels_ns: dict[int, int], steps: int) -> NDArray[np.int64]:
     dense = np.zeros(steps, np.int64)
-    dense[list(held)] = list(held.values())
+    dense[list(levels_ns)] = list(levels_ns.values())
     return dense
 
 

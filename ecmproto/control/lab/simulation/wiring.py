@@ -297,11 +297,11 @@ class Wiring:
         nodes = [self.hosts[source].name, *via, self.hosts[destination].name]
         for row in (nodes, nodes[::-1]):
             ports = np.full(len(self.switches), NOWHERE, np.int64)
-            for before, here, there in zip(row, row[1:], row[2:], strict=False):
-                if here not in self._switch_of or not {(before, here), (here, there)} <= self._ends:
-                    got = f"{before} to {here} to {there}"
+            for before, here, following in zip(row, row[1:], row[2:], strict=False):
+                if here not in self._switch_of or not {(before, here), (here, following)} <= self._ends:
+                    got = f"{before} to {here} to {following}"
                     raise SpecError(where="flow.via", needed="linked switches between the hosts", got=got)
-                ports[self._switch_of[here]] = self._port_of[f"{here}>{there}"]
+                ports[self._switch_of[here]] = self._port_of[f"{here}>{following}"]
             self.forced.append(ports)
         return 1 - len(self.forced)
 

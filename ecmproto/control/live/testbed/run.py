@@ -54,11 +54,11 @@ def check_rate(topology: Topology, cost: TrafficCost, *, processors: int) -> Non
     """Raise ParameterError, with the maximum rate of this machine, if the rate of ``topology`` is higher."""
     if not cost.frames or not cost.processor_ns:
         return
-    most_bps = carried_bps(topology, cost, processors=processors)
-    if most_bps >= topology.rate_bps:
+    limit_bps = carried_bps(topology, cost, processors=processors)
+    if limit_bps >= topology.rate_bps:
         return
     each = format_time(round(cost.processor_ns / cost.frames, -2))
-    maximum = format_rate(_rounded(int(most_bps)))
+    maximum = format_rate(_rounded(int(limit_bps)))
     why = f"a frame takes {each} of its {processors} processors"
     needed = f"at most {maximum} on this machine ({why}), or --any-rate"
     raise ParameterError(name="rate", needed=needed, got=format_rate(topology.rate_bps))

@@ -21,7 +21,7 @@ from ecmproto.documents import read_document
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import parse_rate
 
-MOST_SENDERS = 32
+MAX_SENDERS = 32
 _PROTOCOLS = ("udp", "tcp")
 _KNOWN = {"rate", "buffer", "victim", "sender"}
 _KNOWN_OF_SENDER = {"rate", "protocol"}
@@ -56,8 +56,8 @@ class Topology:
     def __post_init__(self) -> None:
         """Raise ParameterError for an invalid rate or number of senders."""
         PortConfig(rate_bps=self.rate_bps, buffer_octets=1)
-        if not 1 <= len(self.senders) <= MOST_SENDERS:
-            raise ParameterError(name="senders", needed=f"1 to {MOST_SENDERS}", got=str(len(self.senders)))
+        if not 1 <= len(self.senders) <= MAX_SENDERS:
+            raise ParameterError(name="senders", needed=f"1 to {MAX_SENDERS}", got=str(len(self.senders)))
 
 
 def dumbbell(

@@ -118,10 +118,10 @@ class AIMDMachine(Machine):
 
         The kind is the matching entry of ``messages`` with the most constant fields.
         """
-        kinds = (
+        layers = (
             kind for kind, each in self.messages.items() if each.format is type(layer) and each.is_of(layer)
         )
-        kind = max(kinds, key=lambda kind: len(self.messages[kind].constants))
+        kind = max(layers, key=lambda kind: len(self.messages[kind].constants))
         return {"kind": kind, **self.messages[kind].fields_of(layer)}
 
     def fields_shown(self, tag: Any) -> dict[str, int]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ecmproto.control.mechanisms.api.parameters import (
-    MOST_OCTETS,
+    MAX_OCTETS,
     Parameters,
     count,
     duration,
@@ -97,12 +97,12 @@ class AIMDCongestionPointParameters(SamplingParameters):
     qmc_octets: int = octets(
         "qmc",
         0,
-        (0, MOST_OCTETS),
+        (0, MAX_OCTETS),
         source="S000 3.2",
         doc="mild congestion threshold (Qmc). The value 0 disables the threshold",
     )
     qsc_octets: int = octets(
-        "qsc", 80 * PACKET_OCTETS, (0, MOST_OCTETS), source=_LAB,
+        "qsc", 80 * PACKET_OCTETS, (0, MAX_OCTETS), source=_LAB,
         doc="severe congestion threshold (Qsc), above which sources stop for a while. The value 0 disables "
         "the threshold",
     )  # fmt: skip

@@ -341,9 +341,9 @@ def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
 @inlined
 def skip_ticks(limiters: Limiters, settings: TableSettings, until_ns: int) -> None:
     """Postpone the next self-increase by whole intervals until ``until_ns`` or later."""
-    behind_ns = until_ns - limiters.point.tick_ns
-    if behind_ns > 0:
-        limiters.point.tick_ns += -(-behind_ns // settings.tick_ns) * settings.tick_ns
+    late_ns = until_ns - limiters.point.tick_ns
+    if late_ns > 0:
+        limiters.point.tick_ns += -(-late_ns // settings.tick_ns) * settings.tick_ns
 
 
 @compiled

@@ -3,7 +3,7 @@
 The parameters of a mechanism are a frozen dataclass derived from :class:`Parameters`. A function named after
 the unit declares each field and its documentation::
 
-    qeq_octets: int = octets("qeq", 26_000, (100, MOST_OCTETS), source="S001", doc="queue length …")
+    qeq_octets: int = octets("qeq", 26_000, (100, MAX_OCTETS), source="S001", doc="queue length …")
 
 The range checks, the command line parser and the tables in the documentation are derived from these
 declarations.
@@ -125,7 +125,7 @@ UNITS: Mapping[str, Unit] = {
 _Range = tuple[float, float]
 _Value = TypeVar("_Value")
 
-MOST_OCTETS = 2**32 - 1
+MAX_OCTETS = 2**32 - 1
 """Maximum queue length in octets, the limit of the MIB's 32-bit objects."""
 
 

@@ -103,18 +103,18 @@ SHARED_PAYLOADS: dict[int, type[Any]] = {
 def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
     """Return the payloads in ``messages`` as an array of ``kind`` records."""
     dtype = record_dtype(cast(Any, kind))
-    words: NDArray[Any] = messages["payload"][:, : dtype.itemsize // messages["payload"].itemsize]
-    return np.ascontiguousarray(words).view(dtype)[:, 0]
+    values: NDArray[Any] = messages["payload"][:, : dtype.itemsize // messages["payload"].itemsize]
+    return np.ascontiguousarray(values).view(dtype)[:, 0]
 
 
 def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]:
     """Return the header and payload fields of a message by name."""
     fields = dict(zip(message.dtype.names, message.item(), strict=True))
-    words = fields.pop("payload")
+    rows = fields.pop("payload")
     payload = payloads.get(fields["kind"]) or SHARED_PAYLOADS.get(fields["kind"])
     if payload is not None:
         dtype = record_dtype(cast(Any, payload))
-        values = words[: dtype.itemsize // words.itemsize].view(dtype)[0].item()
+        values = rows[: dtype.itemsize // rows.itemsize].view(dtype)[0].item()
         fields |= zip(dtype.names or (), values, strict=True)
     return fields
 
@@ -125,18 +125,18 @@ def messages_of(
     """Return messages with the fields in ``fields_each``; ``payloads`` are the record types by kind."""
     messages: Any = new_records(Message, len(fields_each))
     columns = np.asarray(messages)
-    kinds = [fields.get("kind", SILENT) for fields in fields_each]
+    types = [fields.get("kind", SILENT) for fields in fields_each]
     for name in {name for fields in fields_each for name in fields} & set(columns.dtype.names or ()):
         columns[name] = [fields.get(name, 0) for fields in fields_each]
     for kind, payload in (SHARED_PAYLOADS | dict(payloads)).items():
-        of_kind = [index for index, each in enumerate(kinds) if each == kind]
+        of_kind = [index for index, each in enumerate(types) if each == kind]
         if not of_kind:
             continue
         values = np.zeros(len(of_kind), record_dtype(cast(Any, payload)))
         for name in values.dtype.names or ():
             values[name] = [fields_each[index].get(name, 0) for index in of_kind]
-        words = values.view(np.int64).reshape(len(of_kind), -1)
-        columns["payload"][of_kind, : words.shape[1]] = words
+        rows = values.view(np.int64).reshape(len(of_kind), -1)
+        columns["payload"][of_kind, : rows.shape[1]] = rows
     typed: Sequence[Message] = messages
     return typed
 

@@ -12,7 +12,7 @@ from ecmproto.control.mechanisms.aimd.parameters import (
     sampled_often,
 )
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.control.mechanisms.api.parameters import MOST_OCTETS, flag, octets, rate, ratio
+from ecmproto.control.mechanisms.api.parameters import MAX_OCTETS, flag, octets, rate, ratio
 from ecmproto.errors import ParameterError
 from ecmproto.units import format_octets
 
@@ -33,11 +33,11 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
         "the value is 0, frames are sampled by octets, with sf, sr and sscale",
     )  # fmt: skip
     qst_octets: int = octets(
-        "qst", 0, (0, MOST_OCTETS), source="S004 IV.A",
+        "qst", 0, (0, MAX_OCTETS), source="S004 IV.A",
         doc="queue length above which PAUSE is sent to the upstream ports (Qst). The value 0 disables PAUSE",
     )  # fmt: skip
     qst_low_octets: int = octets(
-        "qst_low", UNSET, (0, MOST_OCTETS), source="choice (S004 IV.B: some predefined level)",
+        "qst_low", UNSET, (0, MAX_OCTETS), source="choice (S004 IV.B: some predefined level)",
         doc="queue length at or below which the upstream ports resume, less than qst; by default qsc or qeq",
     )  # fmt: skip
 

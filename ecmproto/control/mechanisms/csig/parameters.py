@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.control.mechanisms.api.parameters import MOST_OCTETS, Parameters, count, duration, octets, rate
+from ecmproto.control.mechanisms.api.parameters import MAX_OCTETS, Parameters, count, duration, octets, rate
 
 _DRAFT = "draft-ravi-ippm-csig"
 _CHOICE = "choice (the draft leaves buckets open)"
@@ -32,7 +32,7 @@ class CSIGParameters(Parameters):
         "arriving frame",
     )  # fmt: skip
     depth_step_octets: int = octets(
-        "depth_step", 16_000, (1, MOST_OCTETS), source=_CHOICE,
+        "depth_step", 16_000, (1, MAX_OCTETS), source=_CHOICE,
         doc="step between two values of the queue length, which is the queue of the frame's priority "
         "including the frame",
     )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import (
-    MOST_OCTETS,
+    MAX_OCTETS,
     Parameters,
     choice,
     count,
@@ -39,11 +39,11 @@ class DCQCNCongestionPointParameters(Parameters):
     """
 
     kmin_octets: int = octets(
-        "kmin", 0, (0, MOST_OCTETS), source=f"{_PAPER} K_min (5 kB at 40 Gb/s); vendors' 100 kB at 25 Gb/s",
+        "kmin", 0, (0, MAX_OCTETS), source=f"{_PAPER} K_min (5 kB at 40 Gb/s); vendors' 100 kB at 25 Gb/s",
         doc="queue length up to which no frame is marked. The value 0 means 4 kB for each Gb/s of the port",
     )  # fmt: skip
     kmax_octets: int = octets(
-        "kmax", 0, (0, MOST_OCTETS), source=f"{_PAPER} K_max (200 kB at 40 Gb/s); vendors' 400 kB at 25 Gb/s",
+        "kmax", 0, (0, MAX_OCTETS), source=f"{_PAPER} K_max (200 kB at 40 Gb/s); vendors' 400 kB at 25 Gb/s",
         doc="queue length above which every ECT frame is marked. The value 0 means 16 kB for each Gb/s of "
         "the port",
     )  # fmt: skip
@@ -109,7 +109,7 @@ class DCQCNReactionPointParameters(Parameters):
         doc="time of one stage of the increase. The value 0 means 55 µs (paper) or 300 µs (nic)",
     )  # fmt: skip
     byte_counter_octets: int = octets(
-        "byte_counter", 10_000_000, (1, MOST_OCTETS), source=f"{_PAPER} B",
+        "byte_counter", 10_000_000, (1, MAX_OCTETS), source=f"{_PAPER} B",
         doc="octets of one stage of the byte counter (paper only)",
     )  # fmt: skip
     alpha_interval_ns: int = duration(

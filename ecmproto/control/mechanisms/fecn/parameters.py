@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import (
-    MOST_OCTETS,
+    MAX_OCTETS,
     Parameters,
     count,
     duration,
@@ -60,11 +60,11 @@ class FECNCongestionPointParameters(Parameters):
     )
     slope: float = ratio("k", 0.1, (0, 100), source=_CHOICE, doc="k of the linear queue control")
     qeq_octets: int = octets(
-        "qeq", 24_000, (64, MOST_OCTETS), source="S003 (16 packets, algorithms 5)",
+        "qeq", 24_000, (64, MAX_OCTETS), source="S003 (16 packets, algorithms 5)",
         doc="equilibrium queue length of the switch (Qeq)",
     )  # fmt: skip
     qsc_octets: int = octets(
-        "qsc", 120_000, (64, MOST_OCTETS), source="S003 (80 packets, algorithms 5)",
+        "qsc", 120_000, (64, MAX_OCTETS), source="S003 (80 packets, algorithms 5)",
         doc="queue length above which the maximum increase shrinks (Qsc)",
     )  # fmt: skip
     min_load: float = ratio(

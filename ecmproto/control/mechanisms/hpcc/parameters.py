@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import (
-    MOST_OCTETS,
+    MAX_OCTETS,
     Parameters,
     count,
     duration,
@@ -40,7 +40,7 @@ class HPCCReactionPointParameters(Parameters):
         "utilisation",
     )  # fmt: skip
     increase_octets: int = octets(
-        "w_ai", 80, (0, MOST_OCTETS), source=f"{_PAPER} W_AI",
+        "w_ai", 80, (0, MAX_OCTETS), source=f"{_PAPER} W_AI",
         doc="octets that each update adds to the window",
     )  # fmt: skip
     min_rate_bps: int = rate(

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import (
-    MOST_OCTETS,
+    MAX_OCTETS,
     Parameters,
     choice,
     count,
@@ -40,7 +40,7 @@ class QCNCongestionPointParameters(Parameters):
     """
 
     qeq_octets: int = octets(
-        "qeq", 26_000, (100, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpQueueSizeSetPoint",
+        "qeq", 26_000, (100, MAX_OCTETS), source=f"{_MIB} ieee8021CnCpQueueSizeSetPoint",
         doc="equilibrium queue length of the congestion point (Qeq)",
     )  # fmt: skip
     weight: float = ratio(
@@ -49,7 +49,7 @@ class QCNCongestionPointParameters(Parameters):
         doc="weight of the queue change Qdelta relative to the queue offset Qoff in the feedback",
     )  # fmt: skip
     sample_base_octets: int = octets(
-        "sample_base", 150_000, (10_000, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpMinSampleBase",
+        "sample_base", 150_000, (10_000, MAX_OCTETS), source=f"{_MIB} ieee8021CnCpMinSampleBase",
         doc="enqueued octets between two samples without congestion; all eight sampling intervals scale "
         "with this value",
     )  # fmt: skip

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.stream_loop import Timetable, Worker
 
 FOREVER_NS = 1 << 61
-MOST_MESSAGES = 1 << 20
+MAX_MESSAGES = 1 << 20
 _SPIN_NS = 120_000
 """Time before a frame at which a thread stops sleeping and polls the clock, because sleepers wake late."""
 _LEAD_NS = 2_000_000
@@ -131,8 +131,8 @@ class StreamSender:
 
         segments = [(stream, each) for stream in self.streams for each in stream.segments]
         frames = [(stream.interface, octets) for stream, each in segments for octets in each.frames]
-        if len(frames) > MOST_MESSAGES:
-            needed = f"at most {MOST_MESSAGES:,} frames of all segments"
+        if len(frames) > MAX_MESSAGES:
+            needed = f"at most {MAX_MESSAGES:,} frames of all segments"
             raise ParameterError(name="streams", needed=needed, got=f"{len(frames):,}")
         messages, parts = stream_loop.new_messages(len(frames))
         octets, starts = _laid_out([octets for _, octets in frames])

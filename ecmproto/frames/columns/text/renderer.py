@@ -34,7 +34,7 @@ from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.infiniband import BAD, ICRC
-from ecmproto.wire.formats.registry import FORMATS, MOST_FORMATS
+from ecmproto.wire.formats.registry import FORMATS, MAX_FORMATS
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +44,7 @@ Int64 = NDArray[np.int64]
 
 TAILS = 4
 """Number of boundaries after the layers: padding, trailer, FCS, end."""
-_FORMATS = MOST_FORMATS
+_FORMATS = MAX_FORMATS
 _MAX_LAYERS = 9
 _BITS = 7
 _MANY_LAYERS = -1
@@ -56,7 +56,7 @@ NO_PATH = -1
 paths.
 """
 
-assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can distinguish"
+assert MAX_FORMATS < 1 << _BITS, "more formats than a path's key can distinguish"
 
 
 @over_batches

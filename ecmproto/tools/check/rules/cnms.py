@@ -45,14 +45,14 @@ def _own_cpid(cnms: Rows, parameters: object) -> Judged:
 class Sampled:
     """The frames that stations send, compared with the sampled frames in CNMs (QCN014 and QCN015)."""
 
-    _MOST = 1 << 15
+    _MAX = 1 << 15
 
     def __init__(self, settings: Settings, report: Report) -> None:
         from ecmproto.frames.stats.tally import Numbering
 
-        self._sent = Numbering(self._MOST)
+        self._sent = Numbering(self._MAX)
         """Data frames by source with VLAN, and by destination. VLAN 0 means that the frame has no tag."""
-        self._cnms = FirstEvents(self._MOST, 4)
+        self._cnms = FirstEvents(self._MAX, 4)
         """CNMs by source, VLAN and destination of the sampled frame. Each entry contains the CPID."""
 
     def add(self, rows: Rows) -> None:
@@ -72,7 +72,7 @@ class Sampled:
 
     def join(self, later: Sampled, shift: Shift) -> None:
         """Add the frames of a later part."""
-        self._sent.join(later._sent, np.ones(self._MOST, np.int64))
+        self._sent.join(later._sent, np.ones(self._MAX, np.int64))
         self._cnms.join(later._cnms, shift)
 
     def end(self, report: Report) -> None:

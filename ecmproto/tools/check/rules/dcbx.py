@@ -42,7 +42,7 @@ from ecmproto.wire.formats.registry import FORMATS
 
 _BTH, _PFC = "infiniband.bth.opcode", "macc.cbfc.enbv"
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(8))
-_MOST_TRAFFIC = 1 << 14
+_MAX_TRAFFIC = 1 << 14
 """The maximum number of entries for RoCE frames, and for PFC frames."""
 _UNTAGGED, _NO_DSCP = 8, 64
 
@@ -138,7 +138,7 @@ def _take(into: dict[tuple[int, ...], _Seen], key: tuple[int, ...], seen: _Seen)
     before = into.get(key)
     if before is not None:
         into[key] = before._replace(frames=before.frames + seen.frames)
-    elif len(into) < _MOST_TRAFFIC:
+    elif len(into) < _MAX_TRAFFIC:
         into[key] = seen
 
 

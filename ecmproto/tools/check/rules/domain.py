@@ -37,8 +37,8 @@ _CNM = "cnm.cpid"
 _CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
 _INNER = "ieee8021ah.isid"
 """The field of a frame in a provider backbone. Such a frame has an outer and an inner CN-TAG."""
-_MOST_SENT = 1 << 15
-_MOST_LINKS = 1024
+_MAX_SENT = 1 << 15
+_MAX_LINKS = 1024
 """The maximum number of pairs of interface and priority, and of pairs of interface and LLDP speaker."""
 
 _CNPVS = "A congestion notification priority value (CNPV) is a priority that uses congestion notification."
@@ -113,11 +113,11 @@ class _Tags:
         if where in self._tags:
             number, time_ns, frames = self._tags[where]
             self._tags[where] = (number, time_ns, frames + what[2])
-        elif len(self._tags) < _MOST_LINKS:
+        elif len(self._tags) < _MAX_LINKS:
             self._tags[where] = what
 
     def _speak(self, who: tuple[int, int], vectors: tuple[int, int]) -> None:
-        if who in self._speakers or len(self._speakers) < _MOST_LINKS:
+        if who in self._speakers or len(self._speakers) < _MAX_LINKS:
             cnpv, ready = self._speakers.get(who, (0, 0))
             self._speakers[who] = (cnpv | vectors[0], ready | vectors[1])
 
@@ -164,7 +164,7 @@ class _Edges:
     """The stations outside the domain according to LLDP, and the priorities of their frames (DOM006)."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._sent = FirstEvents(_MOST_SENT, 2)
+        self._sent = FirstEvents(_MAX_SENT, 2)
         """Tagged frames by source, priority and interface. Each entry contains source and priority."""
         self._speakers: dict[tuple[int, int], int] = {}
         """The CNPVs of each speaker, by interface and address."""
@@ -187,7 +187,7 @@ class _Edges:
             )  # fmt: skip
 
     def _speak(self, who: tuple[int, int], cnpv: int) -> None:
-        if who in self._speakers or len(self._speakers) < _MOST_LINKS:
+        if who in self._speakers or len(self._speakers) < _MAX_LINKS:
             self._speakers[who] = self._speakers.get(who, 0) | cnpv
 
     def join(self, later: _Edges, shift: Shift) -> None:

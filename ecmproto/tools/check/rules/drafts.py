@@ -201,18 +201,18 @@ class Associations:
     """
 
     RULES = ("ECM007", "BCN006", "E2CM007")
-    _MOST = 1 << 15
+    _MAX = 1 << 15
     _MESSAGES = ("ecm.cpid", "bcn.cpid", "e2cm.cpid")
     _TAGS = (("cmtag.cpid", 0), ("rrttag.cpid", 1), ("cmtag.cpid", 2))
     """The tag field and the protocol number of each rule."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._flows = FirstEvents(self._MOST, 0)
-        self._tagged = FirstEvents(self._MOST, 4)
+        self._flows = FirstEvents(self._MAX, 0)
+        self._tagged = FirstEvents(self._MAX, 4)
         """The first tag of each flow and CPID, with the sender, the CPID, the flow and the rule index."""
-        self._told = FirstEvents(self._MOST, 0)
+        self._told = FirstEvents(self._MAX, 0)
         """The first message to each station from each CPID."""
-        self._stations = SeenKeys(self._MOST)
+        self._stations = SeenKeys(self._MAX)
 
     def add(self, rows: Rows) -> None:
         """Record the flows, the tags, and the messages to senders."""
@@ -258,7 +258,7 @@ class Associations:
             if each.is_full:
                 report.note(
                     "Associations",
-                    f"{', '.join(self.RULES)} were skipped because the capture has more than {self._MOST:,} "
+                    f"{', '.join(self.RULES)} were skipped because the capture has more than {self._MAX:,} "
                     "flows.",
                 )
                 return

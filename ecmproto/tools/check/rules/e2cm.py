@@ -124,7 +124,7 @@ class Answers:
     This class processes each probe in Python, because a capture has few probes.
     """
 
-    _MOST = 1 << 14
+    _MAX = 1 << 14
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._longest_ns = settings.of(E2CMRules).answer_ns
@@ -149,7 +149,7 @@ class Answers:
             self._replies += is_reply
             flow = self._flows.get(key)
             if flow is None:
-                if len(self._flows) == self._MOST:
+                if len(self._flows) == self._MAX:
                     continue
                 flow = self._flows[key] = _Probed()
             if not is_reply:
@@ -184,7 +184,7 @@ class Answers:
         for key, there in later._flows.items():
             here = self._flows.get(key)
             if here is None:
-                if len(self._flows) == self._MOST:
+                if len(self._flows) == self._MAX:
                     continue
                 here = self._flows[key] = _Probed()
             head, still_open = (
@@ -228,12 +228,12 @@ class _Probed:
 class Latencies:
     """A comparison of the time in each probe with the time in the previous probe (E2CM009)."""
 
-    _MOST = 1 << 13
+    _MAX = 1 << 13
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._most_ns = settings.of(E2CMRules).latency_ns
         self._report = report
-        self._chain = Chain(self._MOST, 3)
+        self._chain = Chain(self._MAX, 3)
 
     def add(self, rows: Rows) -> None:
         """Compare each probe with the previous probe of the flow, in the same direction and interface."""

@@ -46,7 +46,7 @@ from ecmproto.units import RATE_INFINITY, format_rate, format_time
 
 _MS, _SECOND = 10**6, 10**9
 _KBPS = 1000
-_LEAST_KBPS = 100
+_MIN_KBPS = 100
 _FORWARD, _RETURN = 0, 1
 _NONE = np.zeros(0, np.int64)
 
@@ -77,8 +77,8 @@ def _bits(prefix: str, kind: int, rows: Rows, parameters: FECNRules) -> Judged:
 def _rate(field: str, rows: Rows, parameters: FECNRules) -> Judged:
     rate = rows[field]
     return Judged(
-        rate < _LEAST_KBPS, "the rate is lower than the minimum that a switch advertises",
-        lambda row: _rate_text(int(rate[row])), _rate_text(_LEAST_KBPS) + " or more",
+        rate < _MIN_KBPS, "the rate is lower than the minimum that a switch advertises",
+        lambda row: _rate_text(int(rate[row])), _rate_text(_MIN_KBPS) + " or more",
     )  # fmt: skip
 
 
@@ -105,13 +105,13 @@ class AlongPaths:
     same frame, some hops later. Queues with more frequent tags are not judged.
     """
 
-    _MOST = 1 << 13
-    _MOST_RAISED = 1000
+    _MAX = 1 << 13
+    _MAX_RAISED = 1000
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._within_ns = settings.of(FECNRules).interval_ns // 2
-        self._chain = Chain(self._MOST, 3)
-        self._same = Chain(self._MOST, 1)
+        self._chain = Chain(self._MAX, 3)
+        self._same = Chain(self._MAX, 1)
         self._often: set[int] = set()
         """Queues with tags more often than every τ."""
         self._lowered: dict[int, int] = {}
@@ -137,7 +137,7 @@ class AlongPaths:
             self._lowered[int(key)] = self._lowered.get(int(key), 0) + int(many)
         if len(raised):
             more = np.column_stack([now[raised], before[raised, 3]])
-            self._raised = first_of(self._raised, more, self._MOST_RAISED)
+            self._raised = first_of(self._raised, more, self._MAX_RAISED)
 
     def _count(self, pairs: Pairs) -> None:
         often = pairs.now[:, TIME] - pairs.before[:, TIME] <= self._within_ns
@@ -151,7 +151,7 @@ class AlongPaths:
         self._often |= later._often
         for key, many in later._lowered.items():
             self._lowered[key] = self._lowered.get(key, 0) + many
-        self._raised = first_of(self._raised, moved(later._raised, shift), self._MOST_RAISED)
+        self._raised = first_of(self._raised, moved(later._raised, shift), self._MAX_RAISED)
 
     def end(self, report: Report) -> None:
         """Report the results for queues that do not have too frequent tags."""
@@ -189,7 +189,7 @@ class Returns:
     τ/2 on another interface is the same tag, some hops later. The lowest rate of the tag counts.
     """
 
-    _MOST = 1 << 13
+    _MAX = 1 << 13
     _TAGS = 8
     """The maximum number of kept tags of a queue. A new tag may be sent before the previous tag returns."""
     _HEAD = 64
@@ -214,7 +214,7 @@ class Returns:
         ):  # fmt: skip
             queue = self._queues.get(key)
             if queue is None:
-                if len(self._queues) == self._MOST:
+                if len(self._queues) == self._MAX:
                     continue
                 queue = self._queues[key] = _Queue(deque(maxlen=self._TAGS))
             due += self._take(queue, key, tag, rate, event)
@@ -272,7 +272,7 @@ class Returns:
         for key, there in later._queues.items():
             here = self._queues.get(key)
             if here is None:
-                if len(self._queues) == self._MOST:
+                if len(self._queues) == self._MAX:
                     continue
                 here = self._queues[key] = _Queue(deque(maxlen=self._TAGS))
             here.often |= there.often
@@ -298,11 +298,11 @@ class Returns:
 class UnknownQueues:
     """The queues of returned rates, compared with the queues of earlier tags (FECN006)."""
 
-    _MOST = 1 << 13
+    _MAX = 1 << 13
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._interval_ns = settings.of(FECNRules).interval_ns
-        self._tagged, self._returned = FirstEvents(self._MOST, 0), FirstEvents(self._MOST, 0)
+        self._tagged, self._returned = FirstEvents(self._MAX, 0), FirstEvents(self._MAX, 0)
         """The first tag and the first returned rate of each queue."""
 
     def add(self, rows: Rows) -> None:
@@ -377,13 +377,13 @@ class _Reported:
 class Reports:
     """A check of the time between rate reports while the source sends data (DBP002)."""
 
-    _MOST = 1 << 13
+    _MAX = 1 << 13
 
     def __init__(self, settings: Settings, report: Report) -> None:
         parameters = settings.of(FECNRules)
         self._interval_ns, self._jitter_ns = parameters.report_ns, parameters.jitter_ns
         self._report = report
-        self._data = FirstEvents(self._MOST, 0)
+        self._data = FirstEvents(self._MAX, 0)
         """The first data frame from each source to each destination.
 
         Before the first report, data frames are recorded only in the first two intervals of the capture.
@@ -428,7 +428,7 @@ class Reports:
             place = key, event[INTERFACE]
             known = self._reported.get(place)
             if known is None:
-                if len(self._reported) == self._MOST:
+                if len(self._reported) == self._MAX:
                     continue
                 station = int(rows["eth.dst"][at])
                 known = self._reported[place] = _Reported(station, event, before_ns, event)
@@ -487,7 +487,7 @@ class Reports:
             first, last = moved(np.array([there.first, there.last], np.int64), shift).tolist()
             here = self._reported.get(place)
             if here is None:
-                if len(self._reported) < self._MOST:
+                if len(self._reported) < self._MAX:
                     before_ns = here_ns[place[0]] if here_ns[place[0]] != NO_TIME else there.before_ns
                     self._reported[place] = _Reported(there.station, first, before_ns, last, there.behind_ns)
                 continue

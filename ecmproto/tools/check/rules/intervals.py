@@ -92,8 +92,8 @@ class Intervals:
     GIVEN = ""
     """The required parameter, or an empty text. The rule judges nothing without this parameter."""
 
-    _MOST_POINTS = 1024
-    _MOST_SHORT = 1000
+    _MAX_POINTS = 1024
+    _MAX_SHORT = 1000
     _FEW = 0.2
     """The maximum share of too short intervals. Above this share, the capture is assumed to be incomplete."""
 
@@ -102,7 +102,7 @@ class Intervals:
         self._is_silent = bool(self.GIVEN) and not settings.is_given(f"{self.PREFIX}.{self.GIVEN}")
         self._totals = np.zeros(8, np.int64)
         self._largest = 0
-        self._chain = Chain(self._MOST_POINTS, 4)
+        self._chain = Chain(self._MAX_POINTS, 4)
         self._points: dict[int, list[int]] = {}
         """The counted octets, the required octets and the number of intervals for each CPID."""
         self._short: Int64 = np.zeros((0, 6), np.int64)
@@ -167,7 +167,7 @@ class Intervals:
         short = np.flatnonzero(least < needed)
         if len(short):
             more = np.column_stack([pairs.now[short, :3], pairs.low[short], least[short], needed[short]])
-            self._short = first_of(self._short, more, self._MOST_SHORT)
+            self._short = first_of(self._short, more, self._MAX_SHORT)
 
     def join(self, later: Intervals, shift: Shift) -> None:
         """Add the pairs of a later part, whose octet counts start at 0."""
@@ -181,7 +181,7 @@ class Intervals:
         for cpid, sums in later._points.items():
             here = self._points.setdefault(cpid, [0, 0, 0])
             here[:] = [one + other for one, other in zip(here, sums, strict=True)]
-        self._short = first_of(self._short, moved(later._short, shift), self._MOST_SHORT)
+        self._short = first_of(self._short, moved(later._short, shift), self._MAX_SHORT)
         self._totals += later._totals
         self._largest = max(self._largest, later._largest)
 

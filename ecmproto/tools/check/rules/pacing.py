@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ecmproto.frames.stats.roce import MOST_HOSTS, MOST_QUEUE_PAIRS, address_of_halves
+from ecmproto.frames.stats.roce import MAX_HOSTS, MAX_QUEUE_PAIRS, address_of_halves
 from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, Pairs, events
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import Int64, Judged, Mask, Rows, Shift, Where
@@ -51,7 +51,7 @@ class Pacing:
 
     def __init__(self, interval_ns: int, scope: str, report: Report) -> None:
         self._interval_ns, self._scope, self._report = interval_ns, scope, report
-        self._chains = {name: Chain(MOST_QUEUE_PAIRS, 4) for name in SCOPES}
+        self._chains = {name: Chain(MAX_QUEUE_PAIRS, 4) for name in SCOPES}
         self._senders: dict[tuple[int, int], Int64] = {}
         """The counts of successive CNPs and of early CNPs in each scope, by both halves of the address."""
 
@@ -108,7 +108,7 @@ class Pacing:
             )
 
     def _count(self, sender: tuple[int, int], counts: Int64) -> None:
-        if sender in self._senders or len(self._senders) < MOST_HOSTS:
+        if sender in self._senders or len(self._senders) < MAX_HOSTS:
             self._senders[sender] = self._senders.get(sender, 0) + counts
 
     def _scopes_of(self, sender: tuple[int, int]) -> list[str]:

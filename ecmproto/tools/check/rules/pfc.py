@@ -11,7 +11,7 @@ from ecmproto.control.mechanisms.api.parameters import Parameters, duration, pri
 from ecmproto.frames.stats.pauses import (
     DETECT_NS,
     LINK,
-    MOST_SENDERS,
+    MAX_SENDERS,
     PAUSE_FIELDS,
     RESTORE_NS,
     PauseCounts,
@@ -189,7 +189,7 @@ class _Renewals:
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters = settings.of(PFCRules)
         self._report = report
-        self._pauses = Chain(MOST_SENDERS * _CLASSES, 2)
+        self._pauses = Chain(MAX_SENDERS * _CLASSES, 2)
         self._assumed = False
 
     def add(self, rows: Rows) -> None:

@@ -44,8 +44,8 @@ from ecmproto.tools.check.rules.malformed import malformed
 from ecmproto.units import QUEUE_UNIT_OCTETS, exact_octets, format_share
 
 _CNM = ("cnm.cpid",)
-_LEAST_SAMPLE, _LEAST, _MOST = 150_000, -(1 << 15), (1 << 15) - 1
-_MOST_FB, _MOST_MSDU = 63, 64
+_MIN_SAMPLE, _MIN, _MAX = 150_000, -(1 << 15), (1 << 15) - 1
+_MAX_FB, _MAX_MSDU = 63, 64
 _GROUP = 1 << 40
 _LINK_LOCAL = 0x0180C2000000
 
@@ -91,14 +91,14 @@ def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
     column = cnms.columns["cnm.msdu"].outermost()
     assert isinstance(column.values, Stretches)
     present[column.rows] = column.values.octets
-    is_long, is_short = length > _MOST_MSDU, (present < length) & ~cnms.is_cut
+    is_long, is_short = length > _MAX_MSDU, (present < length) & ~cnms.is_cut
 
     def what(row: int) -> str:
-        limit = f"{_MOST_MSDU} octets" if is_long[row] else "the octets that follow"
+        limit = f"{_MAX_MSDU} octets" if is_long[row] else "the octets that follow"
         return f"the encapsulated MSDU length is greater than {limit}"
 
     def allowed(row: int) -> str:
-        return f"0 to {_MOST_MSDU if is_long[row] else present[row]}"
+        return f"0 to {_MAX_MSDU if is_long[row] else present[row]}"
 
     return Judged(is_long | is_short, what, length, allowed)
 
@@ -179,13 +179,13 @@ class FeedbackAgainstQueue:
     frames_alone = True
 
     _KEPT = 1 << 16
-    _MOST_POINTS = 256
+    _MAX_POINTS = 256
     _ESTIMATED_FROM = 1 << 12
-    _LEAST_CNMS = 8
-    _LEAST_SHARE, _CLEAR_SHARE = 2 / 3, 0.95
+    _MIN_CNMS = 8
+    _MIN_SHARE, _CLEAR_SHARE = 2 / 3, 0.95
     """The minimum share of matching CNMs, and the share above which no other interpretation is tried."""
     _LARGEST_FRAME = 1 << 14
-    _MOST_GROWN = 0.1
+    _MAX_GROWN = 0.1
     """The maximum share of CNMs whose queue grew by more than the octets of a sampling interval."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
@@ -204,17 +204,17 @@ class FeedbackAgainstQueue:
             cnms.number, cnms.time_ns, cnms.interface, cnms["cnm.cpid"], cnms["cnm.qntz_fb"],
             cnms["cnm.q_offset"], cnms["cnm.q_delta"],
         )  # fmt: skip
-        usable = (cnms["cnm.q_offset"] > _LEAST) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))
+        usable = (cnms["cnm.q_offset"] > _MIN) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))
         self._take(self._of_followed(rows_where(usable, seen)))
 
     def _of_followed(self, seen: Int64) -> Int64:
-        """Return the CNMs of the first `_MOST_POINTS` congestion points."""
+        """Return the CNMs of the first `_MAX_POINTS` congestion points."""
         cpids = seen[:, 3]
         if self._followed.issuperset(np.unique(cpids).tolist()):
             return seen
         points, first = np.unique(cpids, return_index=True)
         for point in points[np.argsort(first)].tolist():
-            if len(self._followed) < self._MOST_POINTS:
+            if len(self._followed) < self._MAX_POINTS:
                 self._followed.add(point)
         return rows_where(np.isin(cpids, list(self._followed)), seen)
 
@@ -245,7 +245,7 @@ class FeedbackAgainstQueue:
                         "the capture. QCN003 checked the CNMs of each part with the estimate for this part."
                     ),
                 )
-            if cpid in self._followed or len(self._followed) < self._MOST_POINTS:
+            if cpid in self._followed or len(self._followed) < self._MAX_POINTS:
                 self._followed.add(cpid)
                 self._estimates.setdefault(cpid, estimate)
 
@@ -268,15 +268,15 @@ class FeedbackAgainstQueue:
     def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
         """Return w and Qeq of a congestion point, or ``None`` if no values match, and add a note."""
         used, written = self._fit(rows[: self._ESTIMATED_FROM], _AS_WRITTEN)
-        is_enough, is_given = used >= self._LEAST_CNMS, self._w is not None or self._qeq is not None
+        is_enough, is_given = used >= self._MIN_CNMS, self._w is not None or self._qeq is not None
         fit = written
         if is_enough and self._qeq is None:
             fit = self._best(rows[: self._ESTIMATED_FROM], written)
         usual, cnms = self._parameters, f"{counted(used, 'CNM')} of {cpid_of_key(int(rows[0, 3]))}"
-        if fit.reading.mistake or (is_enough and not is_given and fit.share < self._LEAST_SHARE):
+        if fit.reading.mistake or (is_enough and not is_given and fit.share < self._MIN_SHARE):
             self._tell(report, rows, written, fit)
             return None
-        if fit.share >= self._LEAST_SHARE:
+        if fit.share >= self._MIN_SHARE:
             told = f"QCN003 estimated qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} from {cnms}."
         elif is_given:
             fit = _Fit(_AS_WRITTEN, usual.weight, usual.qeq_octets)
@@ -294,14 +294,14 @@ class FeedbackAgainstQueue:
 
     def _best(self, rows: Int64, written: _Fit) -> _Fit:
         """Return the fit that matches the most CNMs, or the 802.1Q fit if no other fit is clearly better."""
-        if self._grown(rows) > self._MOST_GROWN:
+        if self._grown(rows) > self._MAX_GROWN:
             octets = self._fit(rows, _OCTETS)[1]
-            if octets.share >= self._LEAST_SHARE:
+            if octets.share >= self._MIN_SHARE:
                 return octets
         if written.share >= self._CLEAR_SHARE:
             return written
         best = max((self._fit(rows, reading)[1] for reading in _OTHERS), key=lambda each: each.share)
-        needed = self._LEAST_SHARE if written.share < self._LEAST_SHARE else self._CLEAR_SHARE
+        needed = self._MIN_SHARE if written.share < self._MIN_SHARE else self._CLEAR_SHARE
         return best if best.share >= needed else written
 
     def _grown(self, rows: Int64) -> float:
@@ -318,10 +318,10 @@ class FeedbackAgainstQueue:
         if best.reading is _OCTETS:
             most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
             told = f"the queue would have grown by {exact_octets(most)} between two samples"
-        needed = f"at least {format_share(self._LEAST_SHARE)}; no known mistake explains the CNMs"
+        needed = f"at least {format_share(self._MIN_SHARE)}; no known mistake explains the CNMs"
         if best.reading.mistake:
             needed = (
-                f"at least {format_share(self._LEAST_SHARE)}; {format_share(best.share)} match if "
+                f"at least {format_share(self._MIN_SHARE)}; {format_share(best.share)} match if "
                 f"{best.reading.mistake}, with w {best.w:g} and Qeq {exact_octets(best.qeq)}"
             )
         number, time_ns, interface, cpid = rows[:1, :4].T
@@ -333,17 +333,17 @@ class FeedbackAgainstQueue:
     def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
         """Return the number of usable CNMs, and the fit that matches the most CNMs with an interpretation."""
         fb, offset, delta = rows[:, 4:].T
-        whole = (fb > 0) & (fb < _MOST_FB) & (delta < _MOST) & (delta > _LEAST)
+        whole = (fb > 0) & (fb < _MAX_FB) & (delta < _MAX) & (delta > _MIN)
         fb, offset, delta = fb - reading.added, reading.sign * offset, delta
-        usable = whole & (fb > 0) & (fb < _MOST_FB)
+        usable = whole & (fb > 0) & (fb < _MAX_FB)
         fb, offset, delta = fb[usable], offset[usable], delta[usable]
-        if len(fb) < self._LEAST_CNMS:
+        if len(fb) < self._MIN_CNMS:
             return len(fb), _Fit(reading)
         best: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
         for w in reading.weights if self._w is None else [self._w]:
             low, high = _pushed(offset, delta, w, reading.unit)
             # the limits of the divisor Qeq·(2w + 1)
-            least, most = np.maximum(low, 0) * _MOST_FB / (fb + 1), high * _MOST_FB / fb
+            least, most = np.maximum(low, 0) * _MAX_FB / (fb + 1), high * _MAX_FB / fb
             if self._qeq is not None:
                 divisor = self._qeq * (2 * w + 1)
                 count, span = int(((least < divisor) & (divisor <= most)).sum()), (divisor, divisor)
@@ -368,10 +368,10 @@ class FeedbackAgainstQueue:
     def _judge_point(report: Report, rows: Int64, w: float, qeq: int) -> None:
         number, time_ns, interface, cpid, fb, offset, delta = rows.T
         low, high = _pushed(offset, delta, w, QUEUE_UNIT_OCTETS)
-        factor = _MOST_FB / (qeq * (2 * w + 1))
+        factor = _MAX_FB / (qeq * (2 * w + 1))
         # near an integer, rounding in the division permits both neighbouring values
-        least = np.clip(np.floor(low * factor - 1e-6), 0, _MOST_FB).astype(np.int64)
-        most = np.clip(np.floor(high * factor + 1e-6), 0, _MOST_FB).astype(np.int64)
+        least = np.clip(np.floor(low * factor - 1e-6), 0, _MAX_FB).astype(np.int64)
+        most = np.clip(np.floor(high * factor + 1e-6), 0, _MAX_FB).astype(np.int64)
         wrong = (fb < least) | (fb > most)
 
         def allowed(row: int) -> str:
@@ -380,7 +380,7 @@ class FeedbackAgainstQueue:
                 f"{either} for offset {offset[row]}, delta {delta[row]}, w {w:g} and Qeq {exact_octets(qeq)}"
             )
 
-        is_whole = (delta < _MOST) & (delta > _LEAST) & (offset < _MOST)
+        is_whole = (delta < _MAX) & (delta > _MIN) & (offset < _MAX)
         report.tell(
             "QCN003", Where(number, time_ns, interface, cpid),
             Judged(wrong, "the quantized feedback is wrong", fb, allowed, about=is_whole),
@@ -424,14 +424,14 @@ def _roundest(low: float, high: float, usual: int) -> int:
 class Flows:
     """The destinations and flows of CNMs, compared with the senders in the capture (QCN008, QCN009)."""
 
-    _MOST = 1 << 16
+    _MAX = 1 << 16
 
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._sent = SeenKeys(self._MOST)
+        self._sent = SeenKeys(self._MAX)
         """Pairs of source and flow. Flow 0 means that the frame has no CN-TAG."""
-        self._edges = SeenKeys(self._MOST)
+        self._edges = SeenKeys(self._MAX)
         """Backbone edge bridges. Flows from an edge bridge belong to other stations."""
-        self._told = FirstEvents(self._MOST, 2)
+        self._told = FirstEvents(self._MAX, 2)
         """The first CNM for each pair of station and flow."""
 
     def add(self, rows: Rows) -> None:
@@ -467,7 +467,7 @@ class Flows:
         if self._sent.is_full:
             report.note(
                 "QCN008",
-                f"QCN008 and QCN009 were skipped because the capture has more than {self._MOST:,} flows.",
+                f"QCN008 and QCN009 were skipped because the capture has more than {self._MAX:,} flows.",
             )
             return
         where = Where(number, time_ns, interface, station)
@@ -495,7 +495,7 @@ class SamplingIntervals(intervals.Intervals):
     def needed(self, pairs: Pairs) -> Int64:
         """Return the table entry for the feedback in the previous CNM, reduced by the jitter."""
         parameters = self._parameters
-        table = np.array(SAMPLE_OCTETS, np.int64) * parameters.sample_base_octets // _LEAST_SAMPLE
+        table = np.array(SAMPLE_OCTETS, np.int64) * parameters.sample_base_octets // _MIN_SAMPLE
         needed: Int64 = (table[pairs.before[:, 5] // 8] * (1 - parameters.jitter)).astype(np.int64)
         return needed
 
@@ -522,7 +522,7 @@ _FLOW = Subject(name="flow", fields=("eth.dst", "cntag.flow_id"), key=_flow_key,
 class Reactions(reactions.Reactions):
     """A comparison of the octets that flows send before and after strong CNMs (QCN011)."""
 
-    RULE, MESSAGE, LEAST, PARAMETERS = "QCN011", "cnm.qntz_fb", 10, QCNRules
+    RULE, MESSAGE, MIN, PARAMETERS = "QCN011", "cnm.qntz_fb", 10, QCNRules
 
     def strong(self, rows: Rows) -> Mask:
         """Return a mask of the CNMs that reduce the rate by at least a quarter."""
@@ -692,7 +692,7 @@ RULES = (
         why="A CNM is strong if the quantized feedback is 32 or more. Feedback 32 reduces the rate by a "
         "quarter, and feedback 63 reduces the rate by half. A finding means that the source has no reaction "
         "point, or that the reaction point does not find the rate limiter. "
-        f"{reactions.comparison('each strong CNM', Reactions.LEAST, 'qcn')}",
+        f"{reactions.comparison('each strong CNM', Reactions.MIN, 'qcn')}",
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="warning",
         subject=_FLOW,

@@ -18,11 +18,11 @@ from ecmproto.tools.check.rules.drafts import SHOWN, mixed
 from ecmproto.units import format_share
 
 WINDOW_NS, DELAY_NS = 200_000, 100_000
-_MOST_ROWS = 1 << 16
+_MAX_ROWS = 1 << 16
 """The maximum number of kept data frames of the latest window."""
-_MOST_WAITING = 1 << 12
+_MAX_WAITING = 1 << 12
 """The maximum number of messages with an incomplete window."""
-_MOST_FLOWS = 1 << 12
+_MAX_FLOWS = 1 << 12
 _REACTS, _IGNORES = 0.8, 0.9
 """The maximum share for a flow that reacts, and the minimum share for a flow that does not react.
 
@@ -64,7 +64,7 @@ class Reactions:
     RULE = ""
     MESSAGE = ""
     """The field that identifies messages."""
-    LEAST = 3
+    MIN = 3
     """The minimum number of strong messages for judging a flow."""
     PARAMETERS: type[Closed] = Closed
 
@@ -131,18 +131,18 @@ class Reactions:
         """Add data frames and messages up to ``last_ns``, and sum the complete windows."""
         is_first = data[0] < self._first_ns + _HEAD_NS
         if is_first.any():
-            room = max(0, _MOST_ROWS - len(self._first_data[0]))
+            room = max(0, _MAX_ROWS - len(self._first_data[0]))
             self._first_data = _joined(self._first_data, _some(data, np.flatnonzero(is_first)[:room]))
         is_first = messages[:, 0] < self._first_ns + WINDOW_NS
-        self._first_messages = np.concatenate([self._first_messages, messages[is_first]])[:_MOST_WAITING]
-        waiting = np.concatenate([self._waiting, messages[~is_first]])[:_MOST_WAITING]
+        self._first_messages = np.concatenate([self._first_messages, messages[is_first]])[:_MAX_WAITING]
+        waiting = np.concatenate([self._waiting, messages[~is_first]])[:_MAX_WAITING]
         found = _joined(self._data, data)
         over = waiting[:, 0] + DELAY_NS + WINDOW_NS < last_ns
         if over.any():
             _sum(waiting[over], found, self._flows)
         self._waiting, self._last_ns = waiting[~over], last_ns
         since = min([last_ns, *self._waiting[:, 0].tolist()]) - WINDOW_NS
-        self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MOST_ROWS:])
+        self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MAX_ROWS:])
 
     def join(self, later: Reactions, shift: Shift) -> None:
         """Add a later part. Its first frames are processed again, after the frames of this part."""
@@ -187,7 +187,7 @@ class Reactions:
                 share >= _IGNORES, "the flow does not slow down after the messages",
                 lambda row: f"{format_share(share[row])} of the octets before the messages",
                 lambda row: f"less than {format_share(_IGNORES)} in total for {counts[row]} messages",
-                about=counts >= self.LEAST,
+                about=counts >= self.MIN,
             ),
         )  # fmt: skip
 
@@ -226,7 +226,7 @@ def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:
     sums = flows.get(flow)
     if sums is not None:
         sums[:3] = [one + other for one, other in zip(sums, more[:3], strict=False)]
-    elif len(flows) < _MOST_FLOWS:
+    elif len(flows) < _MAX_FLOWS:
         flows[flow] = more
 
 
@@ -250,7 +250,7 @@ def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
         sentence=f"A source stops a flow when the source receives {stop}.",
         why="The source stops the flow for a random time and then restarts the flow at about 1 % of the link "
         "speed. "
-        f"{comparison('each ' + stop.split(maxsplit=1)[1], memory.LEAST, memory.MESSAGE.split('.')[0])}",
+        f"{comparison('each ' + stop.split(maxsplit=1)[1], memory.MIN, memory.MESSAGE.split('.')[0])}",
         clause=clause,
         severity="error",
         subject=SENDER,

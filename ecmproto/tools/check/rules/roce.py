@@ -16,7 +16,7 @@ from ecmproto.errors import counted
 from ecmproto.frames.columns import Stretches, Texts
 from ecmproto.frames.columns.layers import find_layers, frames_of
 from ecmproto.frames.stats.roce import (
-    MOST_QUEUE_PAIRS,
+    MAX_QUEUE_PAIRS,
     ROCE_FIELDS,
     RoceCounts,
     address_of_halves,
@@ -135,7 +135,7 @@ class _Answers:
         self._parameters = settings.of(DCQCNRules)
         self._times = CountedTimes()
         self._counts = RoceCounts(self._times.timeline)
-        self._cnps = Chain(MOST_QUEUE_PAIRS, 5)
+        self._cnps = Chain(MAX_QUEUE_PAIRS, 5)
         """CNPs by flow and interface. Each event contains the halves of both addresses and the queue pair."""
         self._pacing = Pacing(self._parameters.interval_ns, self._parameters.scope, report)
         self._first_ns = _NEVER_NS
