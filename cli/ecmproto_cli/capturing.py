@@ -1,6 +1,6 @@
 """Handlers of interrupts, and captures of interfaces, which run until an interrupt.
 
-During work on a file, `HeldInterrupt` defers Ctrl-C until all written data is complete; then the work ends.
+During work on a file, `DeferredInterrupt` defers Ctrl-C until all written data is complete.
 `StoppingInterrupt` stops a capture of an interface, and the result of the capture is complete.
 """
 
@@ -49,7 +49,7 @@ def opened(
     return open_innermost(paths, outer=not inner, trailer=trailer, ethertypes=ethertypes, batch_frames=frames)
 
 
-class HeldInterrupt:
+class DeferredInterrupt:
     """A context that defers the first interrupt until the next `check`; the second interrupt takes effect at
     once.
 
@@ -83,7 +83,7 @@ class HeldInterrupt:
             raise KeyboardInterrupt
         self._came = True
 
-    def __enter__(self) -> HeldInterrupt:
+    def __enter__(self) -> DeferredInterrupt:
         # only the main thread may install signal handlers and receives signals
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._hold) for number in self._signals}
@@ -171,7 +171,7 @@ class StoppingInterrupt:
         self._stop = stop
 
     def check(self) -> None:
-        """Do nothing, because ``stop`` ends the work, unlike with `HeldInterrupt`."""
+        """Do nothing, because ``stop`` ends the work, unlike with `DeferredInterrupt`."""
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -185,7 +185,7 @@ class StoppingInterrupt:
         self._stop()
 
     @contextmanager
-    def held(self) -> Iterator[StoppingInterrupt]:
+    def handled(self) -> Iterator[StoppingInterrupt]:
         """Handle the signals while the context is active."""
         # only the main thread may install signal handlers and receives signals
         if threading.current_thread() is not threading.main_thread():
@@ -199,10 +199,10 @@ class StoppingInterrupt:
                 signal.signal(number, handler)
 
 
-def interrupts(reader: CaptureReader) -> AbstractContextManager[HeldInterrupt | StoppingInterrupt]:
+def interrupts(reader: CaptureReader) -> AbstractContextManager[DeferredInterrupt | StoppingInterrupt]:
     """Return the interrupt handler for ``reader``: the handler stops a capture of an interface, or ends work
     on a file.
     """
     # only the reader of an interface has ``stop``; importing its class would slow down commands on files
     stop = getattr(reader, "stop", None)
-    return HeldInterrupt() if stop is None else StoppingInterrupt(stop).held()
+    return DeferredInterrupt() if stop is None else StoppingInterrupt(stop).handled()

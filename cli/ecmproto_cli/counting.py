@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from ecmproto_cli.capturing import HeldInterrupt, opened
+from ecmproto_cli.capturing import DeferredInterrupt, opened
 from ecmproto_cli.progress import watched
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def counted(
     source: CaptureReader | ForkedCapture
     with ExitStack() as stack:
         try:
-            with HeldInterrupt() as interrupt:
+            with DeferredInterrupt() as interrupt:
 
                 def watch(items: Iterable[T]) -> Iterator[T]:
                     for item in watched(items, source, command):

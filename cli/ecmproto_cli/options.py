@@ -90,7 +90,7 @@ def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return keep
 
 
-def given_order() -> Order:
+def file_order() -> Order:
     """Return the value of ``--order``."""
     order: Order = click.get_current_context().meta.get(_ORDER, "time")
     return order
@@ -148,7 +148,7 @@ def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]
 
     if paths.count("-") > 1:
         raise click.UsageError("stdin can be read only once: expected - once, got it twice")
-    order = given_order()
+    order = file_order()
     if len(paths) > 1:
         how = "merged in time order" if order == "time" else "read one after the other"
         echo(f"ecmproto: {len(paths)} captures {how}", err=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ecmproto.errors import InterfaceError
 from ecmproto.units import format_octets, format_rate, format_share, format_time, frames_per_second
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, warn
 from ecmproto_cli.output import pairs
 
@@ -77,7 +77,7 @@ def opened_sender(
     """
     from ecmproto.frames.capture.linux.sender import FrameSender
 
-    interrupt = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    interrupt = DeferredInterrupt(signal.SIGINT, signal.SIGTERM)
     with FrameSender(interface, bypass_queues=bypass) as sender, interrupt:
         check_link(sender.facts)
         if bypass and not sender.bypasses:
@@ -123,7 +123,7 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
     if report.spacing is not None and report.gaps is None:  # in a storm, only the gaps matter
         rows.append(("spacing", _distribution(report.spacing)))
     if report.gaps is not None:
-        rows.append(("paused", _held(report.gaps)))
+        rows.append(("paused", _paused_text(report.gaps)))
         if report.gaps.skipped:
             rows.append(("skipped", f"{_count_text(report.gaps.skipped)} that would have been too late"))
     if report.full:
@@ -140,7 +140,7 @@ def _distribution(of: Jitter | Spacing) -> str:
     return ", ".join(f"{name} {format_time(value)}" for name, value in values)
 
 
-def _held(gaps: GapCounts) -> str:
+def _paused_text(gaps: GapCounts) -> str:
     """Return a text that states whether each frame was sent before the previous pause expired."""
     limit, longest = format_time(gaps.limit_ns), format_time(gaps.longest_ns)
     if not gaps.longer:

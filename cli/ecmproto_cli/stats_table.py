@@ -184,7 +184,7 @@ def _sample(statistics: Statistics) -> Iterator[str]:
     yield _titled("all frames", columns_of(rows), *more, rest=rest)
 
 
-_KINDS: Columns = {
+_COUNT_COLUMNS: Columns = {
     "frames": "frames", "share": "frames_share", "octets": "octets", "frames/s": "frames_per_s",
     "rate": "bits_per_s",
     "peak rate": lambda each, whole: (
@@ -195,14 +195,14 @@ _GROUPS = {"message": "messages", "flow control": "flow control", "tag": "tags",
 
 
 def _frame_types(statistics: Statistics) -> Iterator[str]:
-    rows: _Rows = [("", list(_KINDS))]
+    rows: _Rows = [("", list(_COUNT_COLUMNS))]
     group = ""
     for each in statistics.kinds:
         if each.kind.group != group:
             group = each.kind.group
-            rows.append((_GROUPS[group], [""] * len(_KINDS)))
+            rows.append((_GROUPS[group], [""] * len(_COUNT_COLUMNS)))
         deeper = "    " if "." in each.kind.name else "  "
-        rows.append((f"{deeper}{each.kind.title}", _cells(each, _KINDS, statistics)))
+        rows.append((f"{deeper}{each.kind.title}", _cells(each, _COUNT_COLUMNS, statistics)))
     lines = (line.rstrip() for line in columns_of(rows).splitlines())
     yield _titled("types of frames", *lines, rest="; a frame can have several types")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecmproto.errors import EcmprotoError, SpecError, counted
 from ecmproto.units import format_octets, format_time
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, USAGE, CommandError, warn
 from ecmproto_cli.output import pairs
 from ecmproto_cli.progress import work
@@ -26,7 +26,7 @@ from ecmproto_cli.sending import (
     warn_of_queues,
 )
 from ecmproto_cli.terminal import echo
-from ecmproto_cli.verdicts import Telling, print_verdicts, verdict_code
+from ecmproto_cli.verdicts import VerdictOutput, print_verdicts, verdict_code
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.streams import Stream, StreamReport, StreamSender, StreamsReport
@@ -63,7 +63,7 @@ def send_storm(
     bypass: bool,
     realtime: bool,
     kernel_time: bool,
-    telling: Telling,
+    output: VerdictOutput,
     ethertypes: EtherTypes,
 ) -> int:
     """Send a pause storm, print a report, and return the exit code.
@@ -85,37 +85,37 @@ def send_storm(
     sent = _sent([stream], judged, [], bypass=bypass, realtime=realtime, kernel_time=kernel_time)
     combined, report = sent.report, _storm_report(sent, storm)
     released = release and combined.streams[0].released
-    if telling.form == "json":
+    if output.form == "json":
         document = report_document(report) | {"storm": storm_document(storm), "released": released}
         echo(json.dumps(document | _proof_document(sent) | {"processors": combined.processors}, indent=2))
     rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("sent by", thread_text(combined))]
     rows.append(("released", "at the end" if released else "no: the last pause expires"))
-    if telling.form == "text" and not telling.quiet:
+    if output.form == "text" and not output.quiet:
         echo(pairs(rows, width=max(len(name) for name, _ in rows)), wrap=True)
     if report.gaps is not None and report.gaps.longer and not (combined.processors or combined.kept_by):
         warn("frames were too late to keep the link paused: with CAP_SYS_NICE, real-time threads send them")
     if at is None or sent.ended_by is not None:
         return exit_code_after(report, sent.ended_by)
-    return _tell("storm", sent, telling, rows)
+    return _report("storm", sent, output, rows)
 
 
-def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, telling: Telling) -> int:
+def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, output: VerdictOutput) -> int:
     """Send the streams of a plan, print reports on sent and received frames, and return the exit code."""
     plan = _plan(path, seed)
     sent = _sent(plan.streams, plan.storms, plan.data, bypass=bypass, realtime=realtime)
-    if telling.form == "json":
+    if output.form == "json":
         document = {"schema": SCHEMA, "plan": path, "seed": plan.seed, **dataclasses.asdict(sent.report)}
         echo(json.dumps(document | _proof_document(sent), indent=2))
     rows = [(each.name, _stream_text(each)) for each in sent.report.streams]
     rows += [("sent by", thread_text(sent.report)), ("seed", str(plan.seed))]
-    if telling.form == "text" and not telling.quiet:
+    if output.form == "text" and not output.quiet:
         echo(pairs(rows, width=max(len(name) for name, _ in rows)), wrap=True)
     if isinstance(sent.ended_by, KeyboardInterrupt):
         return INTERRUPTED
     if sent.ended_by is not None:
         raise sent.ended_by
     if sent.proofs:
-        return _tell(path, sent, telling, rows)
+        return _report(path, sent, output, rows)
     lapsed = any(each.gaps.longer for each in sent.report.streams)
     return FINDINGS if lapsed or not all(each.frames for each in sent.report.streams) else 0
 
@@ -173,7 +173,7 @@ def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) 
     """
     from ecmproto.frames.capture.linux.streams import StreamSender, may_run_ahead
 
-    interrupt = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    interrupt = DeferredInterrupt(signal.SIGINT, signal.SIGTERM)
     with StreamSender(streams, bypass_queues=bypass, check=interrupt.check) as sender, interrupt:
         for facts in sender.facts.values():
             check_link(facts)
@@ -192,7 +192,7 @@ def _timed_stream(streams: Sequence[Stream]) -> Iterator[TimedSender]:
     """
     from ecmproto.frames.capture.linux.timed_departures import TimedSender, time_keeping
 
-    interrupt = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    interrupt = DeferredInterrupt(signal.SIGINT, signal.SIGTERM)
     with (
         time_keeping(streams[0].interface) as kind,
         TimedSender(streams, kind, check=interrupt.check) as sender,
@@ -219,14 +219,14 @@ def _send_streams(sender: StreamSender | TimedSender) -> BaseException | None:
     return None
 
 
-def _tell(name: str, sent: _Sent, telling: Telling, rows: Sequence[tuple[str, str]]) -> int:
+def _report(name: str, sent: _Sent, output: VerdictOutput, rows: Sequence[tuple[str, str]]) -> int:
     """Print the proofs, write the JUnit file, and return the exit code."""
     verdicts = [(each.outcome, each.name, each.result) for each in sent.proofs]
-    if telling.form != "json":
-        print_verdicts(verdicts, quiet=telling.quiet)
-        if sent.stolen_ns and not telling.quiet:
+    if output.form != "json":
+        print_verdicts(verdicts, quiet=output.quiet)
+        if sent.stolen_ns and not output.quiet:
             echo(f"the hypervisor took each processor for {format_time(sent.stolen_ns)} on average")
-    telling.write_junit(name, verdicts, rows)
+    output.write_junit(name, verdicts, rows)
     return verdict_code([each.outcome for each in sent.proofs])
 
 

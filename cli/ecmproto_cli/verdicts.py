@@ -56,7 +56,7 @@ def described_test(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class VerdictOutput:
     """The options for printed results: text or JSON, only failures, and a JUnit file."""
 
     form: str
@@ -86,11 +86,11 @@ class Telling:
             sink.write(junit_text([(name, cases)], seconds=seconds, properties=rows))
 
 
-def tell(test: Test, telling: Telling, sent: SendReport | None = None) -> int:
+def tell(test: Test, output: VerdictOutput, sent: SendReport | None = None) -> int:
     """Print the verdicts, write the JUnit file, and return the exit code of `verdict_code`."""
     verdicts = test.judge.verdicts()
     outcomes = [each.outcome for each in verdicts]
-    if telling.form == "json":
+    if output.form == "json":
         document = {
             "schema": SCHEMA,
             "recipe": test.name,
@@ -104,12 +104,12 @@ def tell(test: Test, telling: Telling, sent: SendReport | None = None) -> int:
         echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         shown = [(each.outcome, each.expectation.sentence(), each.result) for each in verdicts]
-        print_verdicts(shown, quiet=telling.quiet, explain=False)
+        print_verdicts(shown, quiet=output.quiet, explain=False)
     named = [
         (each.outcome, each.expectation.name, f"{each.expectation.sentence()}: {each.result}")
         for each in verdicts
     ]
-    telling.write_junit(test.name, named, [] if sent is None else report_rows(sent))
+    output.write_junit(test.name, named, [] if sent is None else report_rows(sent))
     return verdict_code(outcomes)
 
 

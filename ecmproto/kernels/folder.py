@@ -22,9 +22,9 @@ from pathlib import Path
 
 from ecmproto.errors import CacheWarning
 
-FORMS_KEPT = 4
+MAX_FORMS = 4
 """Maximum number of files per name. The newest files are kept, so that switching between branches is fast."""
-_told: list[str] = []
+_warned: list[str] = []
 _DIGEST_OCTETS = 32
 
 Name = tuple[str, str]
@@ -73,7 +73,7 @@ def _remove_older(folder: str, name: Name) -> None:
     with _opened(folder) as inside, os.scandir(inside) as files:
         forms = [each for each in files if each.name.startswith(f"{start}-") and each.name.endswith(end)]
         forms.sort(key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
-        for each in forms[:-FORMS_KEPT]:
+        for each in forms[:-MAX_FORMS]:
             os.unlink(each.name, dir_fd=inside)
 
 
@@ -110,10 +110,10 @@ def _chosen(sources: str, user_folder: str) -> str | None:
                 refused[candidate] = why
             elif _made(folder):
                 if user_folder and refused:
-                    _tell(next(iter(refused.values())), f"kept in {folder} instead")
+                    _warn(next(iter(refused.values())), f"kept in {folder} instead")
                 return folder
     if refused:
-        _tell(next(iter(refused.values())), "compiled again by each process")
+        _warn(next(iter(refused.values())), "compiled again by each process")
     return None
 
 
@@ -211,10 +211,10 @@ def _user(uid: int) -> str:
         return f"user {uid}"
 
 
-def _tell(why: str, instead: str) -> None:
+def _warn(why: str, instead: str) -> None:
     """Warn once per process."""
-    if not _told:
-        _told.append(why)
+    if not _warned:
+        _warned.append(why)
         warnings.warn(
             f"{why}: compiled code in it is not loaded, because anyone could have written it; it is "
             f"{instead}. "
@@ -243,7 +243,7 @@ def _refuse_unsafe(descriptor: int, path: Path) -> None:
     """Raise PermissionError with the reason if other users can write to an open file."""
     why = _distrusted(os.fstat(descriptor), path)
     if why is not None:
-        _tell(f"{path} {why}", "compiled again")
+        _warn(f"{path} {why}", "compiled again")
         raise PermissionError(why)
 
 

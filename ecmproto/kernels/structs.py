@@ -84,7 +84,7 @@ class Struct:
             raise TypeError(f"a {type(self).__name__} is made of: {', '.join(self._parts)}")
         if not _PLAIN:
             words = zeros(max(1, layout_of(type(self)).words))
-            vars(self).update(_words=words, _address=words.ctypes.data, _kept={}, _interfaces={})
+            vars(self).update(_words=words, _address=words.ctypes.data, _references={}, _interfaces={})
         for name in self._parts:
             setattr(self, name, given[name])
 
@@ -93,7 +93,7 @@ class Struct:
             raise AttributeError(f"a {type(self).__name__} is made of {', '.join(self._parts)}, not {name}")
         vars(self)[name] = value
         if not _PLAIN:
-            vars(self)["_kept"][name] = layout_of(type(self)).enter(self, name, value)
+            vars(self)["_references"][name] = layout_of(type(self)).enter(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in self._parts)

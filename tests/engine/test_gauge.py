@@ -13,7 +13,7 @@ from ecmproto.control.engine.gauge import (
     Gauge,
     bin_lengths_ns,
     change,
-    held_of,
+    level_times,
     new_gauge,
     priorities_used,
     queue_statistics,
@@ -44,13 +44,13 @@ def _events(generator: random.Random, second: int) -> list[tuple[int, int, int]]
 class _Row:
     def __init__(self) -> None:
         self.level = self.since_ns = self.peak = self.octet_ns = 0
-        self.held_ns: dict[int, int] = {}
+        self.level_ns: dict[int, int] = {}
         self.spans: list[tuple[int, int, int]] = []
 
     def change(self, gauge: Gauge, now_ns: int, octets: int) -> None:
         elapsed_ns = now_ns - self.since_ns
         step = step_of(gauge.bins, self.level)
-        self.held_ns[step] = self.held_ns.get(step, 0) + elapsed_ns
+        self.level_ns[step] = self.level_ns.get(step, 0) + elapsed_ns
         self.octet_ns += elapsed_ns * self.level
         self.spans.append((self.since_ns, now_ns, self.level))
         self.since_ns, self.level = now_ns, self.level + octets
@@ -91,10 +91,10 @@ def _assert_equal(gauge: Gauge, rows: list[_Row]) -> None:
     assert _each(gauge, "peak_octets") == [row.peak for row in rows]
     assert _each(gauge, "since_ns") == [row.since_ns for row in rows]
     for number, row in enumerate(rows):
-        held_ns = held_of(gauge, number)
-        there = np.flatnonzero(held_ns)
-        assert dict(zip(there.tolist(), held_ns[there].tolist(), strict=True)) == {
-            step: span for step, span in row.held_ns.items() if span
+        level_ns = level_times(gauge, number)
+        there = np.flatnonzero(level_ns)
+        assert dict(zip(there.tolist(), level_ns[there].tolist(), strict=True)) == {
+            step: span for step, span in row.level_ns.items() if span
         }
     assert priorities_used(gauge) == [number for number, row in enumerate(rows[:TOTAL]) if row.peak]
     if priorities_used(gauge) == [5]:

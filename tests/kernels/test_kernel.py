@@ -14,7 +14,7 @@ import pytest
 from numba.core.caching import NullCache
 from numba.core.dispatcher import _DispatcherBase as Base
 
-from ecmproto.kernels.folder import FORMS_KEPT
+from ecmproto.kernels.folder import MAX_FORMS
 from ecmproto.kernels.kernel import compiled
 
 INNER = (
@@ -156,7 +156,7 @@ def test_latest_versions_of_kernel_stay_cached(tmp_path: Path) -> None:
     for added in (1, 2, 3, 4, 5):
         (tmp_path / "inner_part.py").write_text(INNER.format(added))
         run_outer(tmp_path, NUMBA_DISABLE_JIT="0")
-    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == FORMS_KEPT
+    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == MAX_FORMS
     for added, saved in ((2, False), (5, False), (1, True)):
         (tmp_path / "inner_part.py").write_text(INNER.format(added))
         result, cache = run_outer(tmp_path, NUMBA_DISABLE_JIT="0")

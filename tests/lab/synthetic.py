@@ -202,7 +202,7 @@ def run_result(seed: int = 1, *, settled_octets: int = 24_000, **changes: Any) -
                 service_bps=np.full(WINDOWS, 1e10),
                 levels=Levels(
                     octets=np.array([settled_octets - 3000, settled_octets, settled_octets + 10_000]),
-                    held_ns=np.array([10 * MS, 39 * MS, MS]),
+                    level_ns=np.array([10 * MS, 39 * MS, MS]),
                 ),
             ),
         ),

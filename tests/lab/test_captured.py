@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ecmproto.control.engine.config import LoopConfig, PortConfig, RateChange
-from ecmproto.control.engine.gauge import TOTAL, held_of
+from ecmproto.control.engine.gauge import TOTAL, level_times
 from ecmproto.control.lab.results.measurements import RunFigures
 from ecmproto.control.lab.results.outcome import Outcome
 from ecmproto.control.lab.setup.scenario import Scenario, capture_scenario, load_scenario, read_scenario
@@ -136,9 +136,9 @@ def test_scenario_port_matches_closed_loop_replay(mechanism: str, path: Path) ->
         np.testing.assert_array_equal(ours.messages[name][: len(column)], column, name)
     # Every frame left at the same time: the queue had each length for as long.
     theirs = replay._network.ports[0].gauge
-    held_ns, own_ns = held_of(theirs, TOTAL), held_of(ours.gauge, TOTAL)
-    np.testing.assert_array_equal(own_ns[1:], held_ns[1 : len(own_ns)])
-    assert not held_ns[len(own_ns) :].any()
+    level_ns, own_ns = level_times(theirs, TOTAL), level_times(ours.gauge, TOTAL)
+    np.testing.assert_array_equal(own_ns[1:], level_ns[1 : len(own_ns)])
+    assert not level_ns[len(own_ns) :].any()
     assert ours.network.log.delivered_octets == replay.summary(drained=True).stations.delivered_octets
     assert ours.result.conservation.missing_frames == 0
 
@@ -188,8 +188,8 @@ def test_unusable_captures_are_refused_and_truncated_ones_accepted(path: Path, t
 def test_measuring_from_start_has_all_lengths_of_queue(path: Path) -> None:
     result = simulate(scenario_of(path, "none").experiment(), seed=SEED)
     (port,) = (each for each in result.ports if each.name == "core>h4")
-    assert port.levels.held_ns.sum() == result.duration_ns
-    mean = (port.levels.octets * port.levels.held_ns).sum() / result.duration_ns
+    assert port.levels.level_ns.sum() == result.duration_ns
+    mean = (port.levels.octets * port.levels.level_ns).sum() / result.duration_ns
     assert mean == pytest.approx(port.octet_ns.sum() / result.duration_ns, rel=0.01)
 
 

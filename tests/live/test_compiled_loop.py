@@ -423,7 +423,7 @@ def test_compiled_and_plain_reaction_points_forward_equally(mechanism: str, opti
 def let_all_leave(bench: WireBench, other: ReactionPoint) -> None:
     """Advance the time until no frame waits in either device."""
     deadline = time.monotonic() + PATIENCE_S
-    while cast(ReactionPoint, bench.device).held or other.held:
+    while cast(ReactionPoint, bench.device).waiting_frames or other.waiting_frames:
         assert time.monotonic() < deadline
         bench.serve(1)
         other.advance(time.monotonic_ns())
@@ -444,10 +444,10 @@ def test_frames_leave_in_order_after_a_pause() -> None:
         for first in range(0, len(sent), 9):
             bench.pushes(SENDER, sent[first : first + 9])
         point = cast(ReactionPoint, bench.device)
-        assert (point.held, len(bench.left_by(NETWORK))) == (len(sent), 1)
+        assert (point.waiting_frames, len(bench.left_by(NETWORK))) == (len(sent), 1)
         bench.pushes(NETWORK, [pause[:16] + bytes(2) + pause[18:]])
         left, deadline = bench.left_by(NETWORK), time.monotonic() + PATIENCE_S
-        while point.held and time.monotonic() < deadline:
+        while point.waiting_frames and time.monotonic() < deadline:
             bench.serve(1)
             left += bench.left_by(NETWORK)
         assert [octets[:12] + octets[16:] for octets in left] == sent

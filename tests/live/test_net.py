@@ -112,7 +112,7 @@ class TestThreads:
 
         def go_on(own: Stop) -> None:
             deadline = time.monotonic() + PATIENCE_S
-            while not own.asked:
+            while not own.requested:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             assert own.number == signal.SIGTERM
@@ -151,7 +151,7 @@ class TestCalls:
 
         def loop() -> None:
             with stop.running():
-                while not stop.asked:
+                while not stop.requested:
                     select.select([stop.waker], [], [], PATIENCE_S)
                     stop.answer()
             ended.append(threading.get_ident())

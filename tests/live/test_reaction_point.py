@@ -160,7 +160,7 @@ def test_a_full_queue_drops_and_counts() -> None:
     assert counts.held_out_frames > 100
     assert counts.left_frames + counts.held_out_frames == len(frames)
     assert point.snapshot(0).gauges["waiting_frames"] == 0
-    assert point.held == 0
+    assert point.waiting_frames == 0
 
 
 def test_tags_exceeding_the_mtu_are_omitted() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ecmproto.control.engine.frames import tag_rows
 from ecmproto.control.live.tagging import (
-    NO_PLACE,
+    NO_OFFSET,
     VLAN_OCTETS,
     new_tagging,
     put_tag_on,
@@ -35,7 +35,7 @@ def tagged(name: str, octets: bytes, tag: int, mark: int, ethertypes: EtherTypes
     put_tag_on(tagging, buffer, ROOM, len(octets), 77, 3)  # another one before: no trace of it stays
     buffer[:] = np.frombuffer(bytes(ROOM) + octets, np.uint8)
     longer = put_tag_on(tagging, buffer, ROOM, len(octets), tag, mark)
-    return None if longer == NO_PLACE else buffer[ROOM - longer :].tobytes()
+    return None if longer == NO_OFFSET else buffer[ROOM - longer :].tobytes()
 
 
 def in_batch(name: str, octets: bytes, tag: int, mark: int) -> bytes:

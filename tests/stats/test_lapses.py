@@ -25,7 +25,7 @@ def batch_of(*frames: tuple[int, str]) -> Batch:
     return dataclasses.replace(batch, time_ns=np.array([time_ns for time_ns, _ in frames], np.int64))
 
 
-def held_of(*batches: Batch) -> list[Held]:
+def level_times(*batches: Batch) -> list[Held]:
     lapses = Lapses({"one": RATE})
     for batch in batches:
         lapses.take("one", batch)
@@ -34,7 +34,7 @@ def held_of(*batches: Batch) -> list[Held]:
 
 def test_gap_counts_from_end_of_quanta() -> None:
     full = "pfc prio3=65535 prio4=100"
-    (three, four) = held_of(batch_of((0, full), (PAUSE_NS, full), (2 * PAUSE_NS + 10, full)))
+    (three, four) = level_times(batch_of((0, full), (PAUSE_NS, full), (2 * PAUSE_NS + 10, full)))
     assert (three.priority, three.frames, three.gaps, three.lapsed_ns) == (3, 3, 1, 10)
     assert (three.longest_ns, three.longest_lapse_ns) == (PAUSE_NS + 10, 10)
     assert three.first_lapse_ns == 2 * PAUSE_NS
@@ -47,7 +47,7 @@ def test_excluded_spans_shorten_the_gaps() -> None:
     frames = [(0, full), (100_000, full), (300_000, full), (310_000, full)]
     taken = np.array([[10_000, 20_000], [90_000, 120_000], [250_000, 300_000]], np.int64)
     for cut in range(4):
-        (three,) = held_of(batch_of(*frames[:cut]), batch_of(*frames[cut:]))
+        (three,) = level_times(batch_of(*frames[:cut]), batch_of(*frames[cut:]))
         assert (three.gaps, three.lapsed_ns) == (2, 300_000 - 2 * PAUSE_NS)
         none = three.remaining(np.zeros((0, 2), np.int64))
         assert (none.gaps, none.lapsed_ns, none.longest_ns) == (2, three.lapsed_ns, 200_000)
@@ -61,7 +61,7 @@ def test_excluded_spans_equal_the_slow_count(apart: list[int], changes: list[int
     times = np.cumsum(apart).tolist()
     edges = np.cumsum(changes).tolist()
     taken = list(zip(edges[::2], edges[1::2], strict=False))
-    (held,) = held_of(batch_of(*((time_ns, "pfc prio5=20000") for time_ns in times)))
+    (held,) = level_times(batch_of(*((time_ns, "pfc prio5=20000") for time_ns in times)))
     limit_ns, rests = math.ceil(20_000 * 512 / 400), []
     for before, after in pairwise(times):
         rest = after - before - sum(max(0, min(after, b) - max(before, a)) for a, b in taken)
@@ -72,17 +72,17 @@ def test_excluded_spans_equal_the_slow_count(apart: list[int], changes: list[int
 
 
 def test_release_ends_the_held_span() -> None:
-    (three,) = held_of(batch_of((0, "pfc prio3=65535"), (50, "pfc prio3=0"), (10**9, "pfc prio3=65535")))
+    (three,) = level_times(batch_of((0, "pfc prio3=65535"), (50, "pfc prio3=0"), (10**9, "pfc prio3=65535")))
     assert (three.frames, three.releases, three.gaps) == (2, 1, 0)
     assert three.longest_ns == 50
     late = batch_of((0, "pfc prio3=65535"), (PAUSE_NS + 5, "pfc prio3=0"))
-    assert held_of(late)[0].lapsed_ns == 5, "a release that comes too late"
+    assert level_times(late)[0].lapsed_ns == 5, "a release that comes too late"
 
 
 def test_pause_holds_link_other_frames_are_ignored() -> None:
-    (link,) = held_of(batch_of((0, "pause quanta=65535"), (7, "cnm"), (PAUSE_NS + 1, "pause quanta=0")))
+    (link,) = level_times(batch_of((0, "pause quanta=65535"), (7, "cnm"), (PAUSE_NS + 1, "pause quanta=0")))
     assert (link.priority, link.frames, link.releases, link.lapsed_ns) == (None, 1, 1, 1)
-    assert held_of(Batch.from_frames([b"", bytes(10), encode(build("pfc prio3=1"))[:30]])) == []
+    assert level_times(Batch.from_frames([b"", bytes(10), encode(build("pfc prio3=1"))[:30]])) == []
 
 
 FRAMES = st.lists(st.tuples(st.integers(0, 200_000), st.sampled_from([0, 1, 1000, 65535])), min_size=1)

@@ -220,7 +220,7 @@ def _show_json(comparison: Comparison, out: Stdout, limit: int | None, *, lines:
         out.write(f'\n], "summary": {json_text(summary)}}}\n')
 
 
-_WORDS: dict[Kind, str] = {
+_LABELS: dict[Kind, str] = {
     "changed": "changed",
     "retimed": "time",
     "moved": "moved",
@@ -291,7 +291,7 @@ class DifferenceText:
         assert side is not None
         # the line of `dissect` without number and time, truncated to the remaining width
         record = dataclasses.replace(side.record, number=0, time_ns=None)
-        line = self._lines.record(record).rstrip("\n")[_BEHIND_TIME:]
+        line = self._lines.record(record).rstrip("\n")[_AFTER_TIME:]
         a = str(difference.a.number) if difference.a is not None else ""
         b = str(difference.b.number) if difference.b is not None else ""
         arrow = _ARROW if a and b else " "
@@ -306,12 +306,12 @@ class DifferenceText:
         return head + "".join(f"{_INDENT}{text}\n" for text in changes_text(difference.fields))
 
 
-_BEHIND_TIME = 19
+_AFTER_TIME = 19
 _WORD_WIDTH = 7
 
 
 def _word(kind: Kind) -> str:
-    return paint(f"{_WORDS[kind]:<{_WORD_WIDTH}}", _STYLES[kind])
+    return paint(f"{_LABELS[kind]:<{_WORD_WIDTH}}", _STYLES[kind])
 
 
 def _numbers(difference: Difference) -> tuple[int, int]:

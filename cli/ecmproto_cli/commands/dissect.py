@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from ecmproto.frames.dissect import Form, Record
     from ecmproto.frames.filter import Filter
     from ecmproto.wire.codec import EtherTypes
-    from ecmproto_cli.capturing import HeldInterrupt
+    from ecmproto_cli.capturing import DeferredInterrupt
 
     OutputCounts: TypeAlias = tuple[int, int, Counter[int]]
     """The number of frames, the number of shown frames, and the number of frames per link type without a
     decoder.
     """
-    Interrupt: TypeAlias = HeldInterrupt | StoppingInterrupt
+    Interrupt: TypeAlias = DeferredInterrupt | StoppingInterrupt
 
 CAPTURES = ("pcap", "pcapng")
 COLUMN_FILES = ("parquet", "arrow")
@@ -542,7 +542,7 @@ class Output:
     def show(self, shown: Shown, interrupt: Interrupt) -> Batch:
         """Show the frames of a batch that the filter selects, and return these frames.
 
-        An interrupt that ``held`` deferred is raised between frames.
+        An interrupt that ``interrupt`` deferred is raised between frames.
         """
         batch = shown.batch
         if shown.work is not None:
@@ -704,7 +704,7 @@ def _write_columns(
         form: FileForm = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"
         with (
             open_sink(output, force=force, whole=form != "stream") as sink,
-            StoppingInterrupt(lambda: None).held() as interrupt,
+            StoppingInterrupt(lambda: None).handled() as interrupt,
         ):
             started = itertools.takewhile(lambda _: not interrupt.came, works)
             frames = write_batches(started, schema, sink, form)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import counted, escaped
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.errors import FINDINGS, warn
 from ecmproto_cli.options import filter_option, force_option, read_option, with_ethertypes, write_option
 from ecmproto_cli.output import check_outputs
@@ -179,7 +179,7 @@ def command(
         **options,
     )
     check_outputs([output], force=force)
-    with HeldInterrupt() as interrupt:
+    with DeferredInterrupt() as interrupt:
 
         def watch(items: Iterable[Item], reader: CaptureReader) -> Iterator[Item]:
             for item in watched(items, reader, "edit"):

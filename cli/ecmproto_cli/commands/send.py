@@ -41,7 +41,7 @@ from ecmproto_cli.recipes import (
 from ecmproto_cli.sending import exit_code_after, opened_sender, report_document, report_table
 from ecmproto_cli.storms import send_plan, send_storm
 from ecmproto_cli.terminal import echo
-from ecmproto_cli.verdicts import Telling
+from ecmproto_cli.verdicts import VerdictOutput
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture import Batch
@@ -170,21 +170,21 @@ def command(
     if pacing == "kernel" and (storm is None or realtime):
         raise click.UsageError("--timing pacing=kernel needs --storm, and no --precise")
     check_storm(storm, arguments, options, others | {"sweep": line["sweeps"]})
-    telling = Telling(form=form, quiet=quiet, junit=junit, force=force)
+    output = VerdictOutput(form=form, quiet=quiet, junit=junit, force=force)
     if plan is not None:
         others |= {"-i": interface, "loop": loop, "storm": storm, "receive": far, "received": captured}
         given = [name for name, value in others.items() if value not in (None, (), False)]
         if given or arguments:
             raise click.UsageError(f"--plan defines the frames: expected no {given[0] if given else 'words'}")
         check_outputs([junit], force=force)
-        return send_plan(plan, seed=seed, bypass=bypassing, realtime=realtime, telling=telling)
+        return send_plan(plan, seed=seed, bypass=bypassing, realtime=realtime, output=output)
     if storm is None and (far is not None or captured is not None or near_captured is not None):
         check_sources({"-r": paths or None, "--spec": spec}, arguments, line)
         others |= {"loop": loop, "storm": storm, "sweep": line["sweeps"], "spec": None}
         _check_expecting(arguments, spec, others)
         return _judged(
             arguments, line, spec, interface, far, captured, near_captured, keeping=keeping, bypass=bypassing,
-            realtime=realtime, telling=telling, ethertypes=ethertypes,
+            realtime=realtime, output=output, ethertypes=ethertypes,
         )  # fmt: skip
     for name, is_given in (("junit", junit is not None), ("force", force), ("quiet", quiet)):
         if is_given and far is None:
@@ -207,7 +207,7 @@ def command(
         check_outputs([junit], force=force)
         return send_storm(
             interface, subject, duration_ns=duration_ns, release=release, at=far, bypass=bypassing,
-            realtime=realtime, kernel_time=pacing == "kernel", telling=telling, ethertypes=ethertypes,
+            realtime=realtime, kernel_time=pacing == "kernel", output=output, ethertypes=ethertypes,
         )  # fmt: skip
     schedule = schedule_of(rate or "1x")
     sendable = Sendable()
@@ -244,7 +244,7 @@ def _judged(
     keeping: Keeping,
     bypass: bool,
     realtime: bool,
-    telling: Telling,
+    output: VerdictOutput,
     ethertypes: EtherTypes,
 ) -> int:
     """Send a sequence, or read captures of a sequence, and print whether the received frames are the expected
@@ -257,7 +257,7 @@ def _judged(
     from ecmproto_cli.verdicts import check_sides, described_test, no_frame_judged, tell
 
     check_sides(near, far, captured, near_captured)
-    check_outputs([telling.junit], force=telling.force)
+    check_outputs([output.junit], force=output.force)
     try:
         test = described_test(arguments, line, spec, ethertypes)
     except (SpecError, EncodeError, ParameterError) as error:
@@ -278,12 +278,12 @@ def _judged(
         if ended_by is not None:
             return exit_code_after(report, ended_by)
         sent = report
-        if telling.form == "text" and not telling.quiet:
+        if output.form == "text" and not output.quiet:
             echo(report_table(report), wrap=True)
     nothing = no_frame_judged(test)
     if nothing is not None:
         raise nothing
-    return tell(test, telling, sent)
+    return tell(test, output, sent)
 
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:

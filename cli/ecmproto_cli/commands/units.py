@@ -56,7 +56,7 @@ def _options(function: F) -> F:
 _rate = click.option("--speed", "rate", type=RATE, required=True, help="Speed of the link, such as 400G.")
 
 
-def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
+def _print(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
     if form == "json":
         echo(json.dumps({"schema": SCHEMA, "calculation": kind, **document}, indent=2))
     else:
@@ -156,7 +156,7 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
         length = f"for {float(metres):g} m of cable (units headroom lists its terms)"
         rows.append(("headroom", f"{format_octets(terms.octets)} {length}"))
         document |= {"headroom_octets": terms.octets, "cable_m": float(metres)}
-    _say(form, "pause", rows, document)
+    _print(form, "pause", rows, document)
 
 
 @command.command()
@@ -276,7 +276,7 @@ def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
         ("units", f"{float(units):,.6g} of {QUEUE_UNIT_OCTETS} octets, as CNMs count queues"),
         ("quanta", f"{float(bits / QUANTUM_BITS):,.6g} of {QUANTUM_BITS} bit times"),
     ]  # fmt: skip
-    _say(form, "bdp", rows, document)
+    _print(form, "bdp", rows, document)
 
 
 @command.command()
@@ -308,7 +308,7 @@ def frame(octets: int, rate: int, form: str) -> None:
             f"{frames_per_second(float(maximum))}, {format_rate(float(maximum * 8 * length))} of frames",
         ),
     ]  # fmt: skip
-    _say(form, "frame", rows, document)
+    _print(form, "frame", rows, document)
 
 
 @command.command()
@@ -349,7 +349,7 @@ def feedback(qntz_fb: int, rate: int | None, gd: str, qeq: int, weight: str, for
         left = rate_bps * (1 - decrease)
         rows.append(("rate", f"{format_rate(rate_bps)} before, {format_rate(float(left))} after it"))
         document |= {"rate_bps": rate_bps, "rate_after_bps": _number(left)}
-    _say(form, "feedback", rows, document)
+    _print(form, "feedback", rows, document)
 
 
 def _checked_length(octets: int) -> int:

@@ -32,7 +32,7 @@ class Frame:
     tagged: int
     tag: int
     mark: int
-    comes_ns: int
+    arrival_ns: int
     """Arrival time at the port in ns, while the frame is on its station's link."""
     limit_bps: float
     """Rate in bit/s of the limiter that the frame passed; 0 without a limiter."""

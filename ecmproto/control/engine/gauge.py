@@ -61,7 +61,7 @@ class LevelBins:
     coarse_shift: int
     """Binary logarithm of the step above 1 MiB, in octets."""
     last_step: int
-    """Last step of each row of ``Gauge.held_ns``; this step includes all larger levels."""
+    """Last step of each row of ``Gauge.level_ns``; this step includes all larger levels."""
     trace_shift: int
     """Binary logarithm of the length of a trace bin, in ns."""
     total_only: int
@@ -95,8 +95,8 @@ class Gauge(Struct):
     queues: Sequence[QueueLevel]
     trace_bin: TraceBin
     bins: LevelBins
-    held_ns: NDArray[np.int64]
-    """Time at each level step (`held_of`): a row for the port, followed by rows for priorities 7 to 0."""
+    level_ns: NDArray[np.int64]
+    """Time at each level step (`level_times`): a row for the port, followed by rows for priorities 7 to 0."""
 
 
 def new_gauge(buffer_octets: int, *, total_only: bool = False) -> Gauge:
@@ -109,19 +109,19 @@ def new_gauge(buffer_octets: int, *, total_only: bool = False) -> Gauge:
         shift += 1
     # Networks with thousands of ports use only totals. Uncounted tags never double the length of a queue.
     last_step = min(_MAX_STEP, _step(2 * buffer_octets, shift)) if total_only else _MAX_STEP
-    held_ns = zeros((last_step + 1) * (1 if total_only else TOTAL + 1))
+    level_ns = zeros((last_step + 1) * (1 if total_only else TOTAL + 1))
     bins = new_record(LevelBins)
     bins.coarse_shift, bins.last_step = shift, last_step
     bins.only_priority, bins.total_only = NO_PRIORITY, int(total_only)
     return Gauge(
-        new_record(QueueLevel), new_records(QueueLevel, PRIORITIES), new_record(TraceBin), bins, held_ns
+        new_record(QueueLevel), new_records(QueueLevel, PRIORITIES), new_record(TraceBin), bins, level_ns
     )
 
 
-def held_of(gauge: Gauge, row: int) -> NDArray[np.int64]:
+def level_times(gauge: Gauge, row: int) -> NDArray[np.int64]:
     """Return the time at each level step, for a priority or for `TOTAL`."""
     steps = int(gauge.bins.last_step) + 1
-    return gauge.held_ns[(TOTAL - row) * steps : (TOTAL - row + 1) * steps]
+    return gauge.level_ns[(TOTAL - row) * steps : (TOTAL - row + 1) * steps]
 
 
 @expanded
@@ -160,10 +160,10 @@ def change(gauge: Gauge, priority: int, now_ns: int, octets: int) -> None:
     only = bins.only_priority
     if only != priority and only != SEVERAL and bins.total_only == 0:
         _add_priority(
-            bins, gauge.queues, gauge.held_ns, priority, total.since_ns, total.peak_octets, total.octet_ns
+            bins, gauge.queues, gauge.level_ns, priority, total.since_ns, total.peak_octets, total.octet_ns
         )
     if bins.only_priority == SEVERAL:
-        _settle_level(bins, queue, gauge.held_ns, priority, now_ns)
+        _settle_level(bins, queue, gauge.level_ns, priority, now_ns)
         _change_level(queue, octets)
     else:
         queue.octets += octets
@@ -185,7 +185,7 @@ def _change_level(level: QueueLevel, octets: int) -> None:
 def _add_priority(
     bins: LevelBins,
     queues: Sequence[QueueLevel],
-    held_ns: NDArray[np.int64],
+    level_ns: NDArray[np.int64],
     priority: int,
     since_ns: int,
     peak_octets: int,
@@ -195,7 +195,7 @@ def _add_priority(
     if bins.only_priority == NO_PRIORITY:
         bins.only_priority = priority
     else:
-        _enter_only(bins, queues, held_ns, since_ns, peak_octets, octet_ns)
+        _enter_only(bins, queues, level_ns, since_ns, peak_octets, octet_ns)
         bins.only_priority = SEVERAL
 
 
@@ -203,7 +203,7 @@ def _add_priority(
 def _enter_only(
     bins: LevelBins,
     queues: Sequence[QueueLevel],
-    held_ns: NDArray[np.int64],
+    level_ns: NDArray[np.int64],
     since_ns: int,
     peak_octets: int,
     octet_ns: float,
@@ -215,7 +215,7 @@ def _enter_only(
     queue.peak_octets = peak_octets
     queue.octet_ns = octet_ns
     for step in range(steps):
-        held_ns[(TOTAL - row) * steps + step] = held_ns[step]
+        level_ns[(TOTAL - row) * steps + step] = level_ns[step]
 
 
 @inlined
@@ -223,7 +223,7 @@ def settle(gauge: Gauge, now_ns: int) -> None:
     """Add the time up to ``now_ns`` at the current level to the port's statistics."""
     bins, total, current = gauge.bins, gauge.total, gauge.trace_bin
     since_ns, octets = total.since_ns, total.octets
-    octet_ns = _settle_level(bins, total, gauge.held_ns, TOTAL, now_ns)
+    octet_ns = _settle_level(bins, total, gauge.level_ns, TOTAL, now_ns)
     if now_ns < current.end_ns:
         current.octet_ns += octet_ns
         current.peak_octets = max(current.peak_octets, octets)
@@ -239,14 +239,14 @@ def settle(gauge: Gauge, now_ns: int) -> None:
 
 @inlined
 def _settle_level(
-    bins: LevelBins, level: QueueLevel, held_ns: NDArray[np.int64], row: int, now_ns: int
+    bins: LevelBins, level: QueueLevel, level_ns: NDArray[np.int64], row: int, now_ns: int
 ) -> float:
     """Add the time since the last change to a queue's statistics; return the integral over this time."""
     elapsed_ns = now_ns - level.since_ns
     octet_ns = float(elapsed_ns) * level.octets
     level.since_ns = now_ns
     level.octet_ns += octet_ns
-    held_ns[(TOTAL - row) * (bins.last_step + 1) + step_of(bins, level.octets)] += elapsed_ns
+    level_ns[(TOTAL - row) * (bins.last_step + 1) + step_of(bins, level.octets)] += elapsed_ns
     return octet_ns
 
 
@@ -319,10 +319,10 @@ def settled(gauge: Gauge, now_ns: int) -> None:
     """Update all counts of ``gauge`` to ``now_ns`` before statistics are read; repeated calls are allowed."""
     bins, queues, total = gauge.bins, gauge.queues, gauge.total
     for priority in range(0 if bins.total_only else PRIORITIES):
-        _settle_level(bins, queues[priority], gauge.held_ns, priority, now_ns)
+        _settle_level(bins, queues[priority], gauge.level_ns, priority, now_ns)
     settle(gauge, now_ns)
     if bins.only_priority >= 0:
-        _enter_only(bins, queues, gauge.held_ns, total.since_ns, total.peak_octets, total.octet_ns)
+        _enter_only(bins, queues, gauge.level_ns, total.since_ns, total.peak_octets, total.octet_ns)
     _leave_bin(bins, gauge.trace_bin)
     fit_trace(bins, now_ns)
 
@@ -331,8 +331,8 @@ def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
     """Return the statistics of a priority, or of `TOTAL`, up to the settled time; 0 at time 0."""
     level = gauge.total if row == TOTAL else gauge.queues[row]
     peak_octets, duration_ns = int(level.peak_octets), int(level.since_ns)
-    held_ns = np.cumsum(held_of(gauge, row))
-    steps = [_step_at(held_ns, percent, duration_ns) for percent in _PERCENTILES]
+    level_ns = np.cumsum(level_times(gauge, row))
+    steps = [_step_at(level_ns, percent, duration_ns) for percent in _PERCENTILES]
     p50, p90, p99 = (min(peak_octets, step_end(gauge.bins, step)) for step in steps)
     return QueueStatistics(
         mean_octets=float(level.octet_ns) / duration_ns if duration_ns else 0.0,
@@ -343,9 +343,9 @@ def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
     )
 
 
-def _step_at(held_ns: NDArray[np.int64], percent: int, duration_ns: int) -> int:
+def _step_at(level_ns: NDArray[np.int64], percent: int, duration_ns: int) -> int:
     # This is ⌈percent·duration/100⌉ in integers: a level held for exactly half the time is p50.
-    return int(np.searchsorted(held_ns, -(-percent * duration_ns // 100))) if duration_ns else 0
+    return int(np.searchsorted(level_ns, -(-percent * duration_ns // 100))) if duration_ns else 0
 
 
 def queue_trace(gauge: Gauge) -> QueueTrace:
@@ -364,7 +364,7 @@ def queue_trace(gauge: Gauge) -> QueueTrace:
 def utilisation(gauge: Gauge) -> float:
     """Return the share of time during which the port of a settled gauge was not empty."""
     duration_ns = int(gauge.total.since_ns)
-    return 1.0 - int(gauge.held_ns[0]) / duration_ns if duration_ns else 0.0
+    return 1.0 - int(gauge.level_ns[0]) / duration_ns if duration_ns else 0.0
 
 
 def priorities_used(gauge: Gauge) -> list[int]:

@@ -250,7 +250,7 @@ def _prefetch(network: NetworkState, entry: int) -> None:
     if coming < ports:
         gauge = network.ports[coming].gauge
         _prefetch_frame(network, network.ports[coming].line.in_service_token)
-        prefetch(gauge.held_ns, 8 * step_of(gauge.bins, gauge.total.octets))
+        prefetch(gauge.level_ns, 8 * step_of(gauge.bins, gauge.total.octets))
     elif coming < 2 * ports:
         _prefetch_frame(network, max(0, network.lines[coming - ports].head))
     coming = first_beside(events, entry, _NEXT_PORT_LEVEL) - ports
@@ -288,7 +288,7 @@ def _on_port(
         return
     queue = network.lines[entry - ports]
     index = take_first(network.pool, queue)
-    arrival_ns = network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS
+    arrival_ns = network.pool.frames[queue.head].arrival_ns if queue.length > 0 else NEVER_NS
     set_due(network.port_events, entry, arrival_ns)
     port = entry - ports
     if port >= ports:
@@ -464,12 +464,12 @@ def _depart(
         counts.message_frames += 1
         counts.message_octets += frame.octets
     schedule_departure(network, number)
-    memory.held_octets -= frame.octets
-    memory.held_frames -= 1
+    memory.buffered_octets -= frame.octets
+    memory.buffered_frames -= 1
     if frame.input != NOWHERE:
         feed = network.feeds[memory.first_feed + frame.input]
-        feed.held_octets -= frame.octets
-        feed.held_frames -= 1
+        feed.buffered_octets -= frame.octets
+        feed.buffered_frames -= 1
     discards = is_discarding(network, number, frame.priority)
     if not discards:
         counts.sent_frames += 1
@@ -501,7 +501,7 @@ def _depart(
     if output.next_switch != NOWHERE or output.delay_ns > 0:
         outbox.posted.cause = NO_CAUSE
         send_of_port(network, posted, number, now_ns)
-        frame.comes_ns = now_ns + output.delay_ns
+        frame.arrival_ns = now_ns + output.delay_ns
         queue = network.lines[number]
         if output.counts_only == 1:
             _end_quietly(network, sources, number, now_ns)
@@ -509,7 +509,7 @@ def _depart(
             return
         append(network.pool, queue, index)
         if queue.length == 1:
-            set_due(network.port_events, len(network.ports) + number, frame.comes_ns)
+            set_due(network.port_events, len(network.ports) + number, frame.arrival_ns)
         return
     if len(network.routes) == 0:
         _notify_receivers(network, receivers, index, now_ns)
@@ -550,9 +550,9 @@ def _end(
 def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns: int) -> None:
     """Count the frames that arrived by ``until_ns`` at a station with `Output.counts_only`."""
     queue, frames = network.lines[number], network.pool.frames
-    while queue.length > 0 and frames[queue.head].comes_ns <= until_ns:
+    while queue.length > 0 and frames[queue.head].arrival_ns <= until_ns:
         index = take_first(network.pool, queue)
-        _count_delivery(network, sources, index, frames[index].comes_ns)
+        _count_delivery(network, sources, index, frames[index].arrival_ns)
         give_back(network.pool, index)
         network.loop.events += 1
 

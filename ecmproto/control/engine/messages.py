@@ -8,8 +8,8 @@ from ecmproto.control.engine.network import (
     DATA_FRAME,
     FLOW_CONTROL_FRAME,
     MESSAGE_FRAME,
-    MESSAGE_KINDS,
     MESSAGE_OUT_OF_BAND,
+    MESSAGE_TYPES,
     Feed,
     NetworkState,
     occupy,
@@ -32,7 +32,7 @@ def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> 
         if network.loop.in_band == 1 and message.station != EVERY_STATION:
             switch = network.outputs[port].switch
             index = message_frame(network, message, NOWHERE, port, now_ns)
-            network.pool.frames[index].comes_ns = now_ns
+            network.pool.frames[index].arrival_ns = now_ns
             entry = len(network.ports) + switch
             append(network.pool, network.lines[entry], index)
             set_due(network.port_events, len(network.ports) + entry, now_ns)
@@ -43,7 +43,7 @@ def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> 
 @inlined
 def count_message(network: NetworkState, message: Message, sender: int) -> None:
     """Count a message by type and sender; the sender is a port, or a station, numbered after the ports."""
-    network.message_counts[sender * MESSAGE_KINDS + min(message.kind, MESSAGE_KINDS - 1)] += 1
+    network.message_counts[sender * MESSAGE_TYPES + min(message.kind, MESSAGE_TYPES - 1)] += 1
 
 
 @inlined
@@ -56,7 +56,7 @@ def message_frame(network: NetworkState, message: Message, station: int, sender:
     frame.station = station
     frame.flow = NOWHERE
     frame.priority = network.loop.message_priority
-    frame.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    frame.octets = network.message_octets[min(message.kind, MESSAGE_TYPES - 1)]
     frame.destination = message.station
     frame.carries = 1
     frame.number = sender
@@ -107,7 +107,7 @@ def _trace_message(network: NetworkState, message: Message, what: int, sender: i
     row.destination = message.station
     row.flow = NOWHERE
     row.priority = message.priority
-    row.octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    row.octets = network.message_octets[min(message.kind, MESSAGE_TYPES - 1)]
     row.probe = row.tagged = row.tag = row.mark = 0
     row.source = row.number = NOWHERE
     network.traced_messages[index] = message
@@ -175,7 +175,7 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
 @compiled
 def send_storm(network: NetworkState, message: Message, station: int, port: int, now_ns: int) -> None:
     """Send a PAUSE or PFC frame from a broken station to the port that leads to the station."""
-    octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    octets = network.message_octets[min(message.kind, MESSAGE_TYPES - 1)]
     occupy(network, station, octets, now_ns, True)
     due_ns = network.links[station].free_ns + network.outputs[port].delay_ns
     put_in_flight(network, message, len(network.links) + port, due_ns)
@@ -184,7 +184,7 @@ def send_storm(network: NetworkState, message: Message, station: int, port: int,
 @inlined
 def _send_back(network: NetworkState, feed: Feed, message: Message, now_ns: int) -> int:
     """Put a PAUSE or PFC frame on the line to ``feed``; return the time when its last bit is sent."""
-    octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    octets = network.message_octets[min(message.kind, MESSAGE_TYPES - 1)]
     if feed.back_port == NOWHERE:
         occupy(network, feed.back_station, octets, now_ns, True)
         return int(network.links[feed.back_station].free_ns)

@@ -44,7 +44,7 @@ _TRACED = 16_384
 _TRACED_AT_ONCE = 16
 _NOTES = 64
 _STOP_EVENTS = 4096
-MESSAGE_KINDS = 16
+MESSAGE_TYPES = 16
 """Number of message types counted by sender; the last type includes all other types."""
 MIN_MESSAGE_OCTETS = 60
 """Minimum length of a message frame in octets, without FCS."""
@@ -268,8 +268,8 @@ class Feed:
     partition_octets: int
     partition_frames: int
     """Maximum number of buffered frames of this input, or NO_LIMIT; ``partition_octets`` limits octets."""
-    held_octets: int
-    held_frames: int
+    buffered_octets: int
+    buffered_frames: int
     peak_octets: int
 
 
@@ -283,8 +283,8 @@ class Switch:
     memory_octets: int
     memory_frames: int
     """Maximum number of frames in all ports, or NO_LIMIT; ``memory_octets`` is the limit in octets."""
-    held_octets: int
-    held_frames: int
+    buffered_octets: int
+    buffered_frames: int
     alpha: float
     """Maximum share of the free ``shared_octets`` for a queue of a lossy priority; 0 means no limit."""
     shared_octets: int
@@ -449,9 +449,9 @@ class NetworkState(Struct):
     stop_events: Sequence[StopEvent]
     stop_count: StopEventCount
     message_octets: NDArray[np.int64]
-    """Length of a message's frame in octets, by type up to MESSAGE_KINDS."""
+    """Length of a message's frame in octets, by type up to MESSAGE_TYPES."""
     message_counts: NDArray[np.int64]
-    """Number of messages by sender (ports, then stations) and type up to MESSAGE_KINDS."""
+    """Number of messages by sender (ports, then stations) and type up to MESSAGE_TYPES."""
     port_counts: Sequence[PortCount]
     watchdogs: Sequence[Watchdog]
     """Watchdog of each port; empty if there are no watchdogs."""
@@ -543,8 +543,8 @@ def new_network(
         note_count=new_record(NoteCount),
         stop_events=new_records(StopEvent, _STOP_EVENTS),
         stop_count=new_record(StopEventCount),
-        message_octets=np.full(MESSAGE_KINDS, MIN_MESSAGE_OCTETS),
-        message_counts=np.zeros((count + stations) * MESSAGE_KINDS, np.int64),
+        message_octets=np.full(MESSAGE_TYPES, MIN_MESSAGE_OCTETS),
+        message_counts=np.zeros((count + stations) * MESSAGE_TYPES, np.int64),
         port_counts=new_port_counts(count),
         watchdogs=new_records(Watchdog, 0),
         flow_counts=new_records(FlowCount, 0),
@@ -715,7 +715,7 @@ def add_stations(
     for records in ("stopped", "pause_states", "pfc_states"):
         columns(getattr(fresh.gates, records))[:] = columns(getattr(network.gates, records))[-1]
     network.message_counts = lengthened(
-        network.message_counts, np.zeros((len(network.ports) + stations) * MESSAGE_KINDS, np.int64)
+        network.message_counts, np.zeros((len(network.ports) + stations) * MESSAGE_TYPES, np.int64)
     )
     network.lost_frames = lengthened(network.lost_frames, np.zeros(len(network.ports) + stations, np.int64))
     network.queues = lengthened(network.queues, fresh.queues)

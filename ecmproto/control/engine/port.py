@@ -66,7 +66,7 @@ class Line:
     buffer_octets: int
     buffer_frames: int
     """Buffer capacity in frames of any length; NO_LIMIT if octets are counted."""
-    held_frames: int
+    buffered_frames: int
     """Number of frames waiting and in service."""
     tag_octets: int
     """Number of octets that the mechanism's tag adds to a frame."""
@@ -203,9 +203,9 @@ def arrive(port: Port, now_ns: int, priority: int, octets: int, token: int, tagg
     """
     line, gauge = port.line, port.gauge
     counted_octets = octets - line.tag_octets if tagged else octets
-    if gauge.total.octets + counted_octets > line.buffer_octets or line.held_frames >= line.buffer_frames:
+    if gauge.total.octets + counted_octets > line.buffer_octets or line.buffered_frames >= line.buffer_frames:
         return False
-    line.held_frames += 1
+    line.buffered_frames += 1
     change(gauge, priority, now_ns, octets)
     idle = line.in_service_octets == 0 and line.control_octets == 0
     if idle and not (line.stopped_mask >> priority) & 1:
@@ -287,7 +287,7 @@ def depart(port: Port) -> int:
     priority = line.in_service_priority & _LAST_PRIORITY
     change(gauge, priority, line.departure_ns, -line.in_service_octets)
     line.in_service_octets = 0
-    line.held_frames -= 1
+    line.buffered_frames -= 1
     if line.control_octets > 0:
         line.departure_ns = _end_ns(line)
     else:

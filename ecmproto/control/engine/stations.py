@@ -275,11 +275,11 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
     if arrival_ns == now_ns:
         pass_to_port(network, index, link.switch, link.input, now_ns, limit_bps, rtt_ns)
         return
-    frame.comes_ns, frame.limit_bps, frame.rtt_average_ns = arrival_ns, limit_bps, rtt_ns
+    frame.arrival_ns, frame.limit_bps, frame.rtt_average_ns = arrival_ns, limit_bps, rtt_ns
     queue = network.on_link[station]
     append(network.pool, queue, index)
     if queue.length == 1:
-        set_due(network.events, station * network.loop.entries + ON_LINK, frame.comes_ns)
+        set_due(network.events, station * network.loop.entries + ON_LINK, frame.arrival_ns)
 
 
 @compiled
@@ -288,7 +288,9 @@ def _arrive(network: NetworkState, station: int, entry: int, now_ns: int) -> Non
     queue, link = network.on_link[station], network.links[station]
     index = take_first(network.pool, queue)
     frame = network.pool.frames[index]
-    set_due(network.events, entry, network.pool.frames[queue.head].comes_ns if queue.length > 0 else NEVER_NS)
+    set_due(
+        network.events, entry, network.pool.frames[queue.head].arrival_ns if queue.length > 0 else NEVER_NS
+    )
     pass_to_port(network, index, link.switch, link.input, now_ns, frame.limit_bps, frame.rtt_average_ns)
 
 

@@ -76,7 +76,7 @@ class TimeBins:
 
 
 _LARGEST_QNTZ_FB = 63
-_SHARED_KINDS = {SILENT: "sample", PAUSE_KIND: "PAUSE", PFC_KIND: "PFC", PROBE_KIND: "probe"}
+_SHARED_NAMES = {SILENT: "sample", PAUSE_KIND: "PAUSE", PFC_KIND: "PFC", PROBE_KIND: "probe"}
 
 
 class Timed(Protocol):
@@ -133,7 +133,7 @@ class PortCounts:
 
 def kind_name(machine: Machine, kind: int) -> str:
     """Return the name of a message type."""
-    return machine.kinds.get(kind) or _SHARED_KINDS.get(kind) or f"kind {kind}"
+    return machine.kinds.get(kind) or _SHARED_NAMES.get(kind) or f"kind {kind}"
 
 
 FLOWS_SHOWN = 64
@@ -185,7 +185,7 @@ class Fairness:
 
 
 _OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED, _RTT_SUM, _TIMED = range(7)
-_KINDS = 7
+_SERIES = 7
 _PASSED_OCTETS, _ARRIVED, _ENDED = range(3)
 """Columns of every flow: octets passed, frames arrived, and frames sent on or lost."""
 _EACH = 3
@@ -198,7 +198,7 @@ class FlowSeries:
     """Sums by flow, updated with each batch."""
 
     def __init__(self) -> None:
-        self._bins = TimeBins((FLOWS_SHOWN + 1) * _KINDS)
+        self._bins = TimeBins((FLOWS_SHOWN + 1) * _SERIES)
         self._all = TimeBins((1 + _FIRST_FLOWS) * _EACH, bins=COARSE_BINS, first_shift=0)
         self._totals = np.zeros((FLOWS_SHOWN + 1, 4), np.int64)
         self._row_of: dict[int, int] = {}
@@ -265,7 +265,7 @@ class FlowSeries:
     def _add(
         self, row: NDArray[np.int64], kind: int, time_ns: NDArray[np.int64], value: NDArray[Any]
     ) -> None:
-        self._bins.add(row * _KINDS + kind, time_ns, value.astype(np.float64))
+        self._bins.add(row * _SERIES + kind, time_ns, value.astype(np.float64))
 
     def _total(self, row: NDArray[np.int64], column: int, octets: NDArray[np.int64]) -> None:
         counted = np.bincount(row, octets, minlength=FLOWS_SHOWN + 1)
@@ -302,7 +302,7 @@ class FlowSeries:
     def _flow(
         self, number: int, label: str, row: int, bins: int, duration_ns: int, second_half_bps: float
     ) -> FlowRates:
-        values = self._bins.values[row * _KINDS : (row + 1) * _KINDS]
+        values = self._bins.values[row * _SERIES : (row + 1) * _SERIES]
         offered, sent, passed, limits, limited, rtts, timed = values[:, :bins]
         # The last bin ends with the replay.
         lengths_ns = np.full(bins, float(self.bin_ns))

@@ -85,13 +85,13 @@ def pass_to_port(
         return
     port, point, output = network.ports[number], network.points[number], network.outputs[number]
     memory = network.switches[switch]
-    prefetch(port.gauge.held_ns, 8 * step_of(port.gauge.bins, port.gauge.total.octets))
+    prefetch(port.gauge.level_ns, 8 * step_of(port.gauge.bins, port.gauge.total.octets))
     frame.input = inlet
     idle = port.line.in_service_octets == 0
     posted = outbox.posted.count
     fits = bool(
-        memory.held_octets + frame.octets <= memory.memory_octets
-        and memory.held_frames < memory.memory_frames
+        memory.buffered_octets + frame.octets <= memory.memory_octets
+        and memory.buffered_frames < memory.memory_frames
         and _fits_partition(network, memory.first_feed + inlet, inlet, frame.octets)
         and _fits_share(memory, port.gauge.queues[frame.priority].octets, frame)
     )
@@ -100,13 +100,13 @@ def pass_to_port(
     else:
         enqueued, frame.tag = enter(port, point, outbox, frame, index, fits, now_ns)
     if enqueued:
-        memory.held_octets += frame.octets
-        memory.held_frames += 1
+        memory.buffered_octets += frame.octets
+        memory.buffered_frames += 1
         if inlet != NOWHERE:
             feed = network.feeds[memory.first_feed + inlet]
-            feed.held_octets += frame.octets
-            feed.held_frames += 1
-            feed.peak_octets = max(feed.peak_octets, feed.held_octets)
+            feed.buffered_octets += frame.octets
+            feed.buffered_frames += 1
+            feed.peak_octets = max(feed.peak_octets, feed.buffered_octets)
         if idle and port.line.in_service_octets > 0:
             set_due(network.port_events, number, port.line.departure_ns)
         elif free_slots(port, frame.priority) < _FREE_SLOTS:
@@ -129,7 +129,8 @@ def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int)
         return True
     feed = network.feeds[number]
     return bool(
-        feed.held_octets + octets <= feed.partition_octets and feed.held_frames < feed.partition_frames
+        feed.buffered_octets + octets <= feed.partition_octets
+        and feed.buffered_frames < feed.partition_frames
     )
 
 
@@ -138,7 +139,7 @@ def _fits_share(memory: Switch, queue_octets: int, frame: Frame) -> bool:
     """Return whether a frame fits into its queue's share of the free memory (Choudhury and Hahne, 1998)."""
     if memory.alpha == 0.0 or (memory.lossless_mask >> frame.priority) & 1:
         return True
-    free_octets = memory.shared_octets - memory.held_octets
+    free_octets = memory.shared_octets - memory.buffered_octets
     return bool(queue_octets + frame.octets <= memory.alpha * free_octets)
 
 

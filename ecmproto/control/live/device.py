@@ -47,7 +47,7 @@ _EXAMPLE_MESSAGES = (
     bytes.fromhex("0180c200000e0200000000fb88cc0207040200000000fb0403076162060200780000").ljust(60, b"\0"),
 )
 EXAMPLE_FRAMES = 400
-TAKEN_AT_ONCE = 64
+FRAMES_AT_ONCE = 64
 """The maximum batch that Python passes to a reaction point or an edge when the compiled loop does not run."""
 EXERCISED_NS = 10 * NS_PER_S
 """The time at which `exercise` ends, for devices that start at time 0."""
@@ -412,12 +412,12 @@ class Stop:
                 result.set_exception(error)
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Return whether a signal was received."""
         return self.number != 0
 
     @contextmanager
-    def held(self) -> Iterator[Stop]:
+    def handled(self) -> Iterator[Stop]:
         """Handle the signals while the context is active."""
         before = {
             number: signal.signal(number, self._take_signal) for number in (signal.SIGINT, signal.SIGTERM)
@@ -460,7 +460,7 @@ def run(
     report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
     compiled = _CompiledLoop(device, links, stop, spin_ns) if hasattr(device, "serve") else None
     with stop.running():
-        while not stop.asked:
+        while not stop.requested:
             stop.answer()
             now_ns = time.monotonic_ns()
             if now_ns >= until_ns:
@@ -474,7 +474,7 @@ def run(
                 continue
             wake_ns = min(device.due_ns, wake_ns)
             ready = _wait_ready(links, stop, wake_ns - now_ns)
-            if coalesce_ns and not stop.asked:
+            if coalesce_ns and not stop.requested:
                 time.sleep(coalesce_ns / NS_PER_S)
                 ready |= _wait_ready(links, stop, 0)
             _serve(device, links, ready)

@@ -211,7 +211,7 @@ def _system_check(name: str, state: CheckState, text: str, *commands: str) -> Di
 
 
 def _capabilities() -> Iterator[Diagnosis]:
-    capabilities = _held(Path("/proc/self/status").read_text(encoding="ascii"))
+    capabilities = _capability_mask(Path("/proc/self/status").read_text(encoding="ascii"))
     for bit, (name, state, purpose) in _CAPABILITIES.items():
         if capabilities >> bit & 1:
             yield _system_check(name, "ok", f"{name}: {purpose}")
@@ -236,7 +236,7 @@ def _storms() -> Diagnosis:
     return _system_check("storms", "note", text, REMEDY.replace("+net_admin", "+net_admin,+sys_nice"))
 
 
-def _held(status: str) -> int:
+def _capability_mask(status: str) -> int:
     """Return the effective capabilities in /proc/self/status, one bit per capability."""
     match = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
     return int(match[1], 16) if match else 0

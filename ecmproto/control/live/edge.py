@@ -19,7 +19,7 @@ from ecmproto.control.engine.config import check_seed
 from ecmproto.control.engine.frames import octets_of
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.statistics import kind_name
-from ecmproto.control.live.device import EXAMPLE_FRAME, TAKEN_AT_ONCE, Send, Snapshot, discard, exercise
+from ecmproto.control.live.device import EXAMPLE_FRAME, FRAMES_AT_ONCE, Send, Snapshot, discard, exercise
 from ecmproto.control.live.tagging import (
     Tagging,
     new_tagging,
@@ -408,7 +408,7 @@ class Edge:
         self._refusals: Any = new_record(machine.probe_refusal_record)
         self._edge = self._new_state(new_tagging(machine, vlan, ethertypes))
         self._update_rules()
-        self._sockets = Sockets(2, frame_octets=largest_octets, capacity=TAKEN_AT_ONCE)
+        self._sockets = Sockets(2, frame_octets=largest_octets, capacity=FRAMES_AT_ONCE)
 
     def _new_state(self, tagging: Tagging) -> EdgeState:
         facts, progress, flows = (

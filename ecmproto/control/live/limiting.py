@@ -28,7 +28,7 @@ from ecmproto.control.engine.network import NetworkState, Passage
 from ecmproto.control.engine.port import HELD_OUT, PASSED_BY
 from ecmproto.control.engine.traffic import Sources
 from ecmproto.control.live.tagging import (
-    NO_PLACE,
+    NO_OFFSET,
     VLAN_OCTETS,
     Tagging,
     put_tag_on,
@@ -157,11 +157,11 @@ class PointProgress:
     """1 if due events have not been processed since the last sleep."""
     free: int
     """The first free slot for a waiting frame."""
-    held: int
+    occupied: int
     """The number of slots that waiting frames occupy."""
 
 
-class HeldFrame:
+class WaitingFrame:
     """A slot for a waiting frame, stored in a record."""
 
     serial: int
@@ -211,7 +211,7 @@ class PointState(Struct):
     until: NDArray[np.int32]
     messages: Sequence[Message]
     """The messages in feedback, as `engine.feedback.CapturedFeedback` of the first arrival."""
-    held: Sequence[HeldFrame]
+    waiting: Sequence[WaitingFrame]
     firsts: NDArray[np.int64]
     """The first slot of each hash, which is the low bits of a frame's serial number."""
     store: NDArray[np.uint8]
@@ -477,7 +477,7 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
         at = wires.state.slots_at + start
     else:
         slot = _take_out(point, passage.serial)
-        held_frame = point.held[slot]
+        held_frame = point.waiting[slot]
         frame = LeavingFrame(
             slot * point.facts.slot_octets + HEADROOM_OCTETS,
             held_frame.octets,
@@ -521,7 +521,7 @@ def _tagged(
             point.counts.untagged_frames += 1
             return start, octets
     longer = put_tag_on(point.tagging, buffer, start, octets, passage.tag, passage.mark)
-    if longer == NO_PLACE:
+    if longer == NO_OFFSET:
         return start, octets
     return start - longer, octets + longer
 
@@ -547,7 +547,7 @@ def _flush(point: PointState, wires: Wires) -> bool:
 @compiled
 def _hold(point: PointState, wires: Wires) -> None:
     """Store the frames that arrived and have to wait."""
-    progress, facts, waiting = point.progress, point.facts, point.held
+    progress, facts, waiting = point.progress, point.facts, point.waiting
     slots = wires.rings[HOST].octets
     for row in range(progress.rows):
         if point.left[row]:
@@ -555,7 +555,7 @@ def _hold(point: PointState, wires: Wires) -> None:
         slot, serial = progress.free, progress.first + row
         frame = waiting[slot]
         progress.free = frame.following
-        progress.held += 1
+        progress.occupied += 1
         end = serial & (len(point.firsts) - 1)
         frame.serial, frame.following = serial, point.firsts[end]
         point.firsts[end] = slot
@@ -572,7 +572,7 @@ def _take_out(point: PointState, serial: int) -> int:
 
     The slot keeps the frame's octets until the slot is reused.
     """
-    waiting, progress, before = point.held, point.progress, _NOWHERE
+    waiting, progress, before = point.waiting, point.progress, _NOWHERE
     end = serial & (len(point.firsts) - 1)
     slot = point.firsts[end]
     while waiting[slot].serial != serial:
@@ -583,7 +583,7 @@ def _take_out(point: PointState, serial: int) -> int:
         waiting[before].following = waiting[slot].following
     waiting[slot].following = progress.free
     progress.free = slot
-    progress.held -= 1
+    progress.occupied -= 1
     return int(slot)
 
 
@@ -630,7 +630,7 @@ def new_point_state(
     facts, progress, waiting = (
         new_record(PointFacts),
         new_record(PointProgress),
-        new_records(HeldFrame, MAX_FRAMES),
+        new_records(WaitingFrame, MAX_FRAMES),
     )
     facts.longest_octets, facts.largest_octets = longest_octets, largest_octets
     facts.slot_octets = HEADROOM_OCTETS + largest_octets + VLAN_OCTETS
@@ -650,7 +650,7 @@ def new_point_state(
         tagged=column(np.bool_), tag=column(np.int64), mark=column(np.int64),
         station=column(np.int32), flow=column(np.int32), numbered=column(np.bool_), left=column(np.bool_),
         message=np.full(rows, _NOWHERE, np.int32), until=np.full(rows, _NOWHERE, np.int32),
-        messages=new_records(Message, 1), held=waiting, firsts=np.full(MAX_FRAMES, _NOWHERE, np.int64),
+        messages=new_records(Message, 1), waiting=waiting, firsts=np.full(MAX_FRAMES, _NOWHERE, np.int64),
         store=store, leaving_at=np.zeros(SENT_AT_ONCE, np.int64),
         leaving_octets=np.zeros(SENT_AT_ONCE, np.int64), leaving_ns=np.zeros(SENT_AT_ONCE, np.int64),
         lateness=new_counts(),

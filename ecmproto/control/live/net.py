@@ -587,7 +587,7 @@ def run_together(
             thread.start()
         while ended < len(parts):
             select.select([done] if stopped else [done, stop.waker], [], [])
-            if stop.asked and not stopped:
+            if stop.requested and not stopped:
                 stopped = True
                 for part in parts.values():
                     part.stop.ask(stop.number)

@@ -62,11 +62,11 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def run_in_realtime(*, behind_devices: bool = False) -> None:
+def run_in_realtime(*, below_devices: bool = False) -> None:
     """Run this process in real time, before all ordinary processes.
 
-    ``behind_devices`` means a lower priority than processes that call this function without
-    ``behind_devices``. Raises PermissionError if the process may not use real-time scheduling.
+    ``below_devices`` means a lower priority than processes that call this function without
+    ``below_devices``. Raises PermissionError if the process may not use real-time scheduling.
     """
     minimum = os.sched_get_priority_min(os.SCHED_RR)
-    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(minimum if behind_devices else minimum + 1))
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(minimum if below_devices else minimum + 1))

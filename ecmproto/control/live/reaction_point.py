@@ -23,7 +23,7 @@ from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.network import NetworkState, add_frames, new_network, with_obeyed
 from ecmproto.control.engine.port import lengthen_ring
 from ecmproto.control.engine.traffic import NoSources, Sources
-from ecmproto.control.live.device import EXAMPLE_FRAME, TAKEN_AT_ONCE, Send, Snapshot, discard, exercise
+from ecmproto.control.live.device import EXAMPLE_FRAME, FRAMES_AT_ONCE, Send, Snapshot, discard, exercise
 from ecmproto.control.live.limiting import (
     ADVANCE,
     GO_ON,
@@ -143,7 +143,7 @@ class ReactionPoint:
             as_interface(NullReceivers(), Receivers),
             as_interface(NoSources(), Sources),
         )
-        self._sockets = Sockets(2, frame_octets=largest_octets, capacity=TAKEN_AT_ONCE)
+        self._sockets = Sockets(2, frame_octets=largest_octets, capacity=FRAMES_AT_ONCE)
         self._nothing = np.zeros(0, np.int64)
 
     @property
@@ -152,9 +152,9 @@ class ReactionPoint:
         return self._point.counts
 
     @property
-    def held(self) -> int:
+    def waiting_frames(self) -> int:
         """Return the number of waiting frames."""
-        return int(self._point.progress.held)
+        return int(self._point.progress.occupied)
 
     @property
     def due_ns(self) -> int:

@@ -123,7 +123,7 @@ class SwitchClock:
     """The time by which the switch sends frames early."""
     until_ns: int
     """The switch's own time up to which all events are processed."""
-    behind_ns: int
+    lag_ns: int
     """The delay of the switch's own time relative to the caller's clock, while the switch catches up."""
     timer_waits: int
     """1 while the congestion point's timer waits until the switch has caught up."""
@@ -158,7 +158,7 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
     """
     line, late = switch.port.line, False
     while has_event_capacity(switch):
-        tick_ns = NEVER_NS if switch.clock.behind_ns > 0 else point.next_timer_ns()
+        tick_ns = NEVER_NS if switch.clock.lag_ns > 0 else point.next_timer_ns()
         resumes_ns = _resumes_ns(switch)
         if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
             when_ns, index = line.departure_ns, line.in_service_token
@@ -334,7 +334,7 @@ def _arrive(
 @inlined
 def own_time(clock: SwitchClock, now_ns: int) -> int:
     """Return the switch's own time, which is never before the time of a frame already sent."""
-    time_ns = max(now_ns - clock.start_ns - clock.behind_ns, clock.until_ns)
+    time_ns = max(now_ns - clock.start_ns - clock.lag_ns, clock.until_ns)
     clock.until_ns = time_ns + clock.lead_ns
     return int(time_ns)
 
@@ -369,7 +369,7 @@ def drive(
     state, clock = wires.state, switch.clock
     while True:
         now_ns, passes_on = monotonic_ns(wires), True
-        if clock.behind_ns == 0:
+        if clock.lag_ns == 0:
             if now_ns >= until_ns:
                 return TIME_CAME
             sleep_ns = min(due_ns(switch, point), until_ns) - now_ns
@@ -379,8 +379,8 @@ def drive(
                     return WOKEN
                 now_ns = monotonic_ns(wires)
                 _set_back(switch, point, wires, now_ns, max(_STEP_NS, coalesce_ns))
-        if clock.behind_ns > 0:
-            clock.behind_ns = max(0, clock.behind_ns - _STEP_NS)
+        if clock.lag_ns > 0:
+            clock.lag_ns = max(0, clock.lag_ns - _STEP_NS)
         first = state.first
         for turn in range(state.interfaces):
             interface = (first + turn) % state.interfaces
@@ -389,8 +389,8 @@ def drive(
             if passes_on:
                 # The last frames of a batch see the longest queue, so each input is first in turn.
                 state.first, passes_on = (interface + 1) % state.interfaces, False
-            if clock.behind_ns > 0:
-                receive_until(wires, interface, now_ns - clock.behind_ns)
+            if clock.lag_ns > 0:
+                receive_until(wires, interface, now_ns - clock.lag_ns)
             elif not receive(wires, interface):
                 return FAILED
             state.position = 0
@@ -400,7 +400,7 @@ def drive(
                 why = _forward_received(switch, point, wires, now_ns)
                 if why != TIME_CAME:
                     return why
-        if due_ns(switch, point) <= now_ns - clock.behind_ns:
+        if due_ns(switch, point) <= now_ns - clock.lag_ns:
             done, until = False, own_time(clock, now_ns) + clock.lead_ns
             state.frames = state.position = 0
             while not done:
@@ -422,7 +422,7 @@ def _set_back(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int,
     still_ns = max(late_ns - _LATEST_NS, 0)
     clock.start_ns += still_ns
     switch.counts.missed_ns += still_ns
-    clock.behind_ns, clock.timer_waits = late_ns - still_ns, 1
+    clock.lag_ns, clock.timer_waits = late_ns - still_ns, 1
 
 
 @inlined
@@ -593,7 +593,7 @@ class Addresses(NamedTuple):
 
     address: NDArray[np.int64]
     interface: NDArray[np.int64]
-    heard_ns: NDArray[np.int64]
+    learned_ns: NDArray[np.int64]
     coefficients: NDArray[np.int64]
 
 
@@ -611,30 +611,30 @@ def new_addresses(size: int) -> Addresses:
 @inlined
 def learn(addresses: Addresses, address: int, interface: int, now_ns: int) -> bool:
     """Record that ``address`` is at ``interface``; return whether the address is new or has moved."""
-    known, interfaces, heard_ns, _ = addresses
+    known, interfaces, learned_ns, _ = addresses
     first = _group(addresses, address)
     oldest = first
     for entry in range(first, first + _WAYS):
         if known[entry] == address:
             moved = interfaces[entry] != interface
             interfaces[entry] = interface
-            heard_ns[entry] = now_ns
+            learned_ns[entry] = now_ns
             return bool(moved)
-        if known[entry] == _EMPTY or (known[oldest] != _EMPTY and heard_ns[entry] < heard_ns[oldest]):
+        if known[entry] == _EMPTY or (known[oldest] != _EMPTY and learned_ns[entry] < learned_ns[oldest]):
             oldest = entry
     known[oldest] = address
     interfaces[oldest] = interface
-    heard_ns[oldest] = now_ns
+    learned_ns[oldest] = now_ns
     return True
 
 
 @inlined
 def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
     """Return the interface of ``address``, or NOWHERE if ``address`` sent no frame since ``since_ns``."""
-    known, interfaces, heard_ns, _ = addresses
+    known, interfaces, learned_ns, _ = addresses
     first = _group(addresses, address)
     for entry in range(first, first + _WAYS):
-        if known[entry] == address and heard_ns[entry] >= since_ns:
+        if known[entry] == address and learned_ns[entry] >= since_ns:
             return int(interfaces[entry])
     return NOWHERE
 

@@ -33,7 +33,7 @@ from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.codec.tags import TagFormat
 
 VLAN_OCTETS = 4
-NO_PLACE = -(1 << 16)
+NO_OFFSET = -(1 << 16)
 """The result for a frame whose header is truncated before the position of the tag."""
 _TYPE_OCTETS = 2
 _IDENTIFIER_BITS = 0xFFF
@@ -158,7 +158,7 @@ def put_tag_on(
 
     The start of the frame moves by this number of octets; a negative number means removed octets. An ECN
     field is rewritten in place. If the frame's header is truncated, the frame stays unchanged and the result
-    is NO_PLACE.
+    is NO_OFFSET.
     """
     layout, facts, row = tagging.layout, tagging.facts, tagging.row
     length = layout.octets
@@ -169,7 +169,7 @@ def put_tag_on(
         return 0
     offsets = tag_offsets(buffer, start, octets, tagging.tables, layout)
     if offsets.tag_at == NOWHERE:
-        return NO_PLACE
+        return NO_OFFSET
     removed = 0
     if offsets.old_tags > 0:
         removed = take_tags_off(tagging, buffer, start, octets)

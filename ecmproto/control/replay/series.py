@@ -77,7 +77,7 @@ class Samples:
 
     def __init__(self) -> None:
         self.sent: Counter[int] = Counter()
-        self._kept = np.zeros(0, SAMPLE)
+        self._samples = np.zeros(0, SAMPLE)
         self._stride = 1
         self._seen = 0
 
@@ -88,15 +88,15 @@ class Samples:
             self.sent[int(number)] += int(count)
         start = -self._seen % self._stride
         self._seen += len(rows)
-        self._kept = np.append(self._kept, rows[start :: self._stride])
-        while len(self._kept) > LARGEST_ROWS:
-            self._kept = self._kept[::2]
+        self._samples = np.append(self._samples, rows[start :: self._stride])
+        while len(self._samples) > LARGEST_ROWS:
+            self._samples = self._samples[::2]
             self._stride *= 2
 
     @property
     def rows(self) -> NDArray[Any]:
         """Return the stored rows, in order."""
-        return self._kept
+        return self._samples
 
     @property
     def stride(self) -> int:

@@ -180,9 +180,7 @@ def only_given(values: Values, *names: str) -> dict[str, str]:
 _COMMON = {
     "dst": Parameter(default="", doc="destination MAC address (default: depends on the frame)"),
     "src": Parameter(default="", doc="source MAC address (default: depends on the frame)"),
-    "count": Parameter(
-        default="", doc="number of frames; a shorter sweep is repeated (default: length of the sweep)"
-    ),
+    "count": Parameter(default="", doc="number of frames (default: length of the sweep)"),
     "rate": Parameter(default="100000pps", doc="frames per second"),
 }
 

@@ -68,7 +68,7 @@ class Capturing:
     def _run(self) -> None:
         # higher priority than ordinary processes, lower than senders: missing frames would prove nothing
         with contextlib.suppress(PermissionError):
-            run_in_realtime(behind_devices=True)
+            run_in_realtime(below_devices=True)
         try:
             for batch in self.reader:
                 if len(batch):

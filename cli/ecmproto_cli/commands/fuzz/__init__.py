@@ -19,7 +19,7 @@ import click
 
 from ecmproto.errors import ParameterError, counted
 from ecmproto.units import NS_PER_S
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import TIME, F, filter_option, with_options
@@ -151,7 +151,7 @@ class Session:
     duration_s: float | None
     noun: str
     """The unit of progress: ``cases`` or ``frames``."""
-    held: HeldInterrupt
+    interrupt: DeferredInterrupt
     start: float = dataclasses.field(default_factory=time.monotonic)
     cases: int = 0
     """Number of cases that this call has tried."""
@@ -165,7 +165,7 @@ class Session:
         Raises a deferred interrupt.
         """
         self.count(progress)
-        self.held.check()
+        self.interrupt.check()
         self._show()
         return self.duration_s is None or self.seconds < self.duration_s
 
@@ -206,7 +206,7 @@ def run_session(
 ) -> bool:
     """Run a campaign, print each finding, and return whether the campaign was interrupted."""
     try:
-        with session.held:
+        with session.interrupt:
             for finding in findings:
                 session.findings += 1
                 session.cleared()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.commands.fuzz import (
     Session,
     campaign_options,
@@ -211,7 +211,9 @@ def _campaign(
             return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
         return shlex.join([*arguments, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
 
-    session = Session(duration_s=seconds, noun="frames" if what in FRAMES else "cases", held=HeldInterrupt())
+    session = Session(
+        duration_s=seconds, noun="frames" if what in FRAMES else "cases", interrupt=DeferredInterrupt()
+    )
     failures = campaign.run(session.going_on, max_cases=runs, left_s=session.left_s)
     interrupted = run_session(session, failures, folder, lambda finding: finding.outcome.signature)
     session.count(campaign.progress)

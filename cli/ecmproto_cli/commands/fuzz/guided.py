@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.commands.fuzz import Session, campaign_options, duration_of, report, run_session, seed_for
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def command(target: str, seed: int | None, duration: int | None, runs: int | Non
     seconds = duration_of(duration, runs)
     folder = Path(out or f"fuzz-guided/{target}")
     campaign = GuidedCampaign(target, folder, seed=seed_for(folder, seed))
-    session = Session(duration_s=seconds, noun="inputs", held=HeldInterrupt())
+    session = Session(duration_s=seconds, noun="inputs", interrupt=DeferredInterrupt())
 
     def again(finding: Finding) -> str:
         return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"

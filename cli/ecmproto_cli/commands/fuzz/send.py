@@ -13,7 +13,7 @@ import click
 
 from ecmproto.errors import InterfaceError, ParameterError, counted
 from ecmproto.units import NS_PER_S, format_time, parse_time
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.commands.fuzz import (
     Session,
     campaign_options,
@@ -221,7 +221,7 @@ def command(
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
     """Send frames once, print whether the device still works, and return the exit code."""
-    interrupt = HeldInterrupt()
+    interrupt = DeferredInterrupt()
     with opened(options, schedule, interrupt) as open_device, interrupt:
         device, silence = open_device.device, ""
         try:
@@ -272,7 +272,7 @@ def _campaign(
     from ecmproto.tools.fuzz.cases import Cases, PrefetchedCases
     from ecmproto.tools.fuzz.device_campaign import DeviceCampaign
 
-    interrupt = HeldInterrupt()
+    interrupt = DeferredInterrupt()
     with opened(options, schedule, interrupt) as open_device:
         cases = Cases(corpus, seed=seed_for(folder, seed))
         with closing(PrefetchedCases(cases)) as ahead:
@@ -288,7 +288,7 @@ def _campaign(
                 say=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
             )
             _begin(open_device)
-            session = Session(duration_s=seconds, noun="frames", held=interrupt)
+            session = Session(duration_s=seconds, noun="frames", interrupt=interrupt)
             return _run(open_device, campaign, session, folder, runs)
 
 
@@ -374,7 +374,7 @@ def _cases(count: int) -> str:
 
 
 @contextmanager
-def opened(options: DeviceOptions, schedule: Schedule, interrupt: HeldInterrupt) -> Iterator[OpenDevice]:
+def opened(options: DeviceOptions, schedule: Schedule, interrupt: DeferredInterrupt) -> Iterator[OpenDevice]:
     """Open the interface and the heartbeats for the duration of the context.
 
     Raises InterfaceError if the interface or a heartbeat cannot be opened.

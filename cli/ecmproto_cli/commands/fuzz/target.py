@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import counted
-from ecmproto_cli.capturing import HeldInterrupt
+from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.commands.fuzz import (
     Session,
     campaign_options,
@@ -128,7 +128,7 @@ def command(
     feed = _feed(corpora, seed_for(folder, seed))
     campaign = TargetCampaign(program, feed, folder, frames_per_run=frames_per_run, jobs=jobs)
     session = Session(
-        duration_s=seconds, noun="frames" if what == "frames" else "cases", held=HeldInterrupt()
+        duration_s=seconds, noun="frames" if what == "frames" else "cases", interrupt=DeferredInterrupt()
     )
     last = None if runs is None else campaign.progress.runs + runs
 

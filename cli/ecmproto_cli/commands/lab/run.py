@@ -200,7 +200,7 @@ def _show(outcome: Outcome, checks: Sequence[Check], form: str, scenario: Scenar
             echo("" if number else "\n", nl=False)
             echo(paint(check.sentence(), "name" if check.holds else "error"))
     else:
-        expectations = [{"text": check.text, "held": list(check.held)} for check in checks]
+        expectations = [{"text": check.text, "held": list(check.verdicts)} for check in checks]
         document = outcome.as_dict() | ({"expectations": expectations} if checks else {})
         document["values"] = [asdict(row) for row in scenario.explain()]
         echo(json.dumps(document, indent=2 if form == "json" else None))

@@ -210,7 +210,7 @@ def live(describe: Callable[..., DeviceSpec], options: dict[str, Any]) -> int:
     with opened(spec.interfaces):
         pass  # raises errors of the interfaces before code is compiled
     precompiled([spec])
-    with Stop().held() as stop, opened(spec.interfaces) as links, ProcessorWait() as waiting:
+    with Stop().handled() as stop, opened(spec.interfaces) as links, ProcessorWait() as waiting:
         start_ns = time.monotonic_ns()
         device = made(spec, links, start_ns)
         role = Role(name=spec.role, title=spec.title)

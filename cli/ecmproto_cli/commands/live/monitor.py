@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 SCHEMA = "ecmproto/monitor/1"
 _NAMES = 13
 _ROWS_SHOWN = 12
-_TOLD = ("message", "flow control")
+_REPORTED = ("message", "flow control")
 """Groups of frame types whose rates are printed in a report line."""
 _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 
@@ -221,7 +221,7 @@ class Watch:
         self._outer = outer
         self._screen = Screen()
         self._before: Statistics | None = None
-        self._begun_ns = self._told_ns = time.monotonic_ns()
+        self._begun_ns = self._reported_ns = time.monotonic_ns()
 
     def warm_up(self) -> None:
         """Compile all code before the first frame arrives."""
@@ -246,7 +246,7 @@ class Watch:
 
         Prints a summary at the end.
         """
-        self._begun_ns = self._told_ns = time.monotonic_ns()
+        self._begun_ns = self._reported_ns = time.monotonic_ns()
         saving = Saving(rotation.flush) if rotation is not None else None
 
         def write(batch: Batch) -> None:
@@ -256,7 +256,7 @@ class Watch:
                 rotation.write(batch if selected is None else batch.select(selected))
 
         frames = self._frames_of(reader, write)
-        with StoppingInterrupt(reader.stop).held() as interrupt:
+        with StoppingInterrupt(reader.stop).handled() as interrupt:
             for batch in frames:
                 if self._outer:
                     write(batch)
@@ -266,7 +266,7 @@ class Watch:
                 if saving is not None:
                     saving.look()
                 now_ns = time.monotonic_ns()
-                if now_ns - self._told_ns >= self._every_ns:
+                if now_ns - self._reported_ns >= self._every_ns:
                     self._tell(reader, frames.interfaces, now_ns)
                 if self._duration_ns is not None and now_ns - self._begun_ns >= self._duration_ns:
                     self._duration_ns = None
@@ -297,7 +297,7 @@ class Watch:
         from ecmproto.control.live.monitor import change_between
 
         statistics = self._counts.result(interfaces=interfaces)
-        happened = change_between(self._before, statistics, now_ns - self._told_ns)
+        happened = change_between(self._before, statistics, now_ns - self._reported_ns)
         elapsed_ns, dropped = now_ns - self._begun_ns, reader.counts().dropped
         if self._form == "text":
             self._screen.draw(monitor_table(happened, reader.path, elapsed_ns, dropped))
@@ -305,7 +305,7 @@ class Watch:
             echo(monitor_line(happened, elapsed_ns, dropped))
         else:
             echo(document_line(happened, reader.path, elapsed_ns, dropped))
-        self._before, self._told_ns = statistics, now_ns
+        self._before, self._reported_ns = statistics, now_ns
 
     def _end(self, reader: InterfaceReader, interfaces: Sequence[Interface]) -> None:
         statistics = self._counts.result(interfaces=interfaces, problem=reader.problem)
@@ -435,7 +435,7 @@ def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
     parts += [
         f"{each.kind.title} {per_second(each.frames_per_s)}"
         for each in change.kinds
-        if each.kind.group in _TOLD and "." not in each.kind.name and each.frames_per_s
+        if each.kind.group in _REPORTED and "." not in each.kind.name and each.frames_per_s
     ]
     stopped = max((each.share for each in change.pauses), default=0.0)
     if stopped > 0:

@@ -93,7 +93,7 @@ class _Net:
         with self._opened():
             pass  # raises errors of the interfaces before code is compiled
         precompiled(device.spec for device in self._devices)
-        with Stop().held() as stop, self._opened() as links:
+        with Stop().handled() as stop, self._opened() as links:
             start_ns = time.monotonic_ns()
             parts = {each.name: self._part(each, links[each.name], start_ns) for each in self._devices}
             if how.realtime:
@@ -114,8 +114,8 @@ class _Net:
                 if port:
                     echo(f"ecmproto: metrics on port {port}", err=True)
                 echo(f"ecmproto: live net ready: {', '.join(parts)}", err=True)
-                failed = run_together(parts, stop, self._tell_failure)
-                self._tell_summary()
+                failed = run_together(parts, stop, self._report_failure)
+                self._print_summary()
             if stop.number == signal.SIGINT:
                 return INTERRUPTED
             return _FAILED if failed else 0
@@ -172,7 +172,7 @@ class _Net:
 
         return DevicePart(work, Stop(), named.cpu)
 
-    def _tell_failure(self, name: str, error: BaseException) -> None:
+    def _report_failure(self, name: str, error: BaseException) -> None:
         """Print a warning that names a failed device."""
         message = f"{type(error).__name__}: {error}"
         warn(f"the device {name} failed; the others continue: {message}")
@@ -180,7 +180,7 @@ class _Net:
             document = {"schema": "ecmproto/live/1", "device": name, "event": "failed", "error": message}
             echo(json.dumps({**document, "time_ns": time.time_ns()}))
 
-    def _tell_summary(self) -> None:
+    def _print_summary(self) -> None:
         """Print the summaries of all devices, preceded by the names of failed devices and of devices short of
         processor time.
         """

@@ -145,14 +145,14 @@ class TestbedRequest:
 
 def run_all(request: TestbedRequest) -> None:
     """Run each mechanism and print the results."""
-    from ecmproto.control.live.testbed.namespaces import check_rights, left_behind, remove
+    from ecmproto.control.live.testbed.namespaces import check_rights, leftover_namespaces, remove
     from ecmproto.control.live.testbed.run import check_programs
 
     chosen = {name: _assignments(request, name) for name in request.names}
     # Missing requirements are reported before code is compiled.
     check_programs()
     check_rights()
-    for name in left_behind():
+    for name in leftover_namespaces():
         remove(name)
     echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []

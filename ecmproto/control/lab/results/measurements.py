@@ -170,12 +170,12 @@ class RunFigures:
         if span != (self.from_ns, self.until_ns) or not len(levels.octets):
             levels = self._averaged_levels(port, span)
         if detail == "std":
-            total_ns = levels.held_ns.sum()
+            total_ns = levels.level_ns.sum()
             if not total_ns:
                 return math.nan
             octets = levels.octets.astype(np.float64)
-            mean = float((octets * levels.held_ns).sum() / total_ns)
-            return math.sqrt(max(0.0, float(((octets - mean) ** 2 * levels.held_ns).sum() / total_ns)))
+            mean = float((octets * levels.level_ns).sum() / total_ns)
+            return math.sqrt(max(0.0, float(((octets - mean) ** 2 * levels.level_ns).sum() / total_ns)))
         if detail == "min":
             return float(levels.octets[0]) if len(levels.octets) else math.nan
         if detail == "within":
@@ -187,7 +187,7 @@ class RunFigures:
         """Return the levels of a queue from window means, for a time without a histogram."""
         means, length = self.averages(port.octet_ns, span, 0.0)
         order = np.sort(means)
-        return Levels(octets=order.round().astype(np.int64), held_ns=np.full(len(order), int(length)))
+        return Levels(octets=order.round().astype(np.int64), level_ns=np.full(len(order), int(length)))
 
     def _of_output(
         self, port: PortSeries, kind: str, detail: str, limits: tuple[float, ...], span: tuple[int, int]
@@ -377,14 +377,14 @@ def _mean(total: float, count: float) -> float:
 
 
 def _share_within(levels: Levels, low: float, high: float) -> float:
-    total_ns = levels.held_ns.sum()
+    total_ns = levels.level_ns.sum()
     inside = (levels.octets >= low) & (levels.octets <= high)
-    return float(levels.held_ns[inside].sum() / total_ns) if total_ns else math.nan
+    return float(levels.level_ns[inside].sum() / total_ns) if total_ns else math.nan
 
 
 def _percentile(levels: Levels, percent: float) -> float:
     """Return the queue length that was not exceeded for ``percent`` of the time."""
-    cumulative_ns = np.cumsum(levels.held_ns)
+    cumulative_ns = np.cumsum(levels.level_ns)
     if not len(cumulative_ns) or not cumulative_ns[-1]:
         return math.nan
     return float(

@@ -265,20 +265,24 @@ class Check:
     """Result of an expectation on each seed, with the compared values as text."""
 
     text: str
-    held: tuple[bool, ...]
+    verdicts: tuple[bool, ...]
     shown: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
         """Return whether the expectation held on all seeds."""
-        return all(self.held)
+        return all(self.verdicts)
 
     def sentence(self) -> str:
         """Return the result as a sentence, with the values of the first seed that failed."""
         if self.holds:
             return f"holds: {self.text} ({self.shown[0]})"
-        first = self.held.index(False)
-        seeds = f" on {self.held.count(False)} of {len(self.held)} seeds" if len(self.held) > 1 else ""
+        first = self.verdicts.index(False)
+        seeds = (
+            f" on {self.verdicts.count(False)} of {len(self.verdicts)} seeds"
+            if len(self.verdicts) > 1
+            else ""
+        )
         return f"does not hold{seeds}: {self.text} ({self.shown[first]})"
 
 
@@ -386,7 +390,7 @@ class Outcome(Tabular):
                 if figure.readings
             ]
             shown.append("; ".join(pieces))
-        return Check(text=expectation.text, held=tuple(verdicts), shown=tuple(shown))
+        return Check(text=expectation.text, verdicts=tuple(verdicts), shown=tuple(shown))
 
     def _standard(self) -> Iterator[str]:
         """Yield the standard figures that apply to this experiment."""

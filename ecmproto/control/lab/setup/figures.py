@@ -551,7 +551,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _QUANTITY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?)\s*(%|[A-Za-zµ]+(?:/s)?)?")
 _ARGUMENT = re.compile(r"(?:,|[a-z]\s*\()\s*$")
 _FLOWS = re.compile(r"[A-Za-z_][A-Za-z0-9_.*?>-]*(?=\s*[,)\[])")
-_WORDS = re.compile(r"\s*\(([^()\[\]]*)(\)?)")
+_ARGUMENTS = re.compile(r"\s*\(([^()\[\]]*)(\)?)")
 _TIMES = re.compile(r"\s*\[([^\]]*)(\]?)")
 _RUN = re.compile(r"\s*@\s*([A-Za-z0-9_][A-Za-z0-9_.+-]*)?")
 _MAX_DEPTH = 50
@@ -665,7 +665,7 @@ class _Reader:
         """Return a measurement with its suffixes: ``(subjects, limits)[from..until]@run``."""
         subjects: list[str] = []
         limits: list[tuple[Dimension, float]] = []
-        arguments = self._enclosed(_WORDS, shown(")"))
+        arguments = self._enclosed(_ARGUMENTS, shown(")"))
         for word in map(str.strip, arguments.split(",") if arguments is not None else ()):
             limit = _limit(word)
             if len(word.split()) != 1:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.gauge import TOTAL, Gauge, held_of, step_end
+from ecmproto.control.engine.gauge import TOTAL, Gauge, level_times, step_end
 from ecmproto.control.lab.model import Experiment
 
 MAX_WINDOWS = 10_000
@@ -47,20 +47,20 @@ class Levels:
     """
 
     octets: Integers = field(default_factory=_integers)
-    held_ns: Integers = field(default_factory=_integers)
+    level_ns: Integers = field(default_factory=_integers)
 
 
 def levels_of(gauge: Gauge, before_ns: Integers | None = None, row: int = TOTAL) -> Levels:
-    """Return the levels of a settled gauge, counted from the time when `held_of` ``row`` was ``before_ns``.
+    """Return the levels of a settled gauge, counted since `level_times` was ``before_ns``.
 
     A level is the upper end of a histogram step. Steps are 64 octets wide, and wider above 1 MiB.
     """
-    held_ns = held_of(gauge, row).copy()
+    level_ns = level_times(gauge, row).copy()
     if before_ns is not None:
-        held_ns -= before_ns
-    steps = np.flatnonzero(held_ns)
+        level_ns -= before_ns
+    steps = np.flatnonzero(level_ns)
     octets = np.array([step_end(gauge.bins, int(step)) for step in steps], np.int64)
-    return Levels(octets=octets, held_ns=held_ns[steps])
+    return Levels(octets=octets, level_ns=level_ns[steps])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -25,13 +25,13 @@ from ecmproto.control.engine.config import Buffer, LoopConfig, PortConfig, check
 from ecmproto.control.engine.event_heap import new_event_heap
 from ecmproto.control.engine.feedback import no_feedback
 from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
-from ecmproto.control.engine.gauge import TOTAL, held_of, settle
+from ecmproto.control.engine.gauge import TOTAL, level_times, settle
 from ecmproto.control.engine.loop import enlarge_stores, run, spare_events
 from ecmproto.control.engine.messages import send_storm
 from ecmproto.control.engine.network import (
     FLOWLET,
     FLOWLET_SLOTS,
-    MESSAGE_KINDS,
+    MESSAGE_TYPES,
     MIN_MESSAGE_OCTETS,
     SPRAY,
     Feed,
@@ -272,7 +272,7 @@ class Simulation:
         )
         self._port_samples = new_records(PortSample, len(self.wiring.ports))
         self._station_samples = new_records(StationSample, len(self.wiring.hosts))
-        self._held_before: list[dict[int, int]] = []
+        self._levels_before: list[dict[int, int]] = []
         self._levels: list[Levels] = []
         self._completions: list[NDArray[Any]] = []
         self._completed = self._omitted = 0
@@ -329,7 +329,7 @@ class Simulation:
         for index, captured in self._captured.items():
             captured.flow[:] += offset[ends[index][0]]
             offset[ends[index][0]] = 1 + captured.flow.max(initial=offset[ends[index][0]] - 1)
-        self._most_flows = max(1, int(offset.max(initial=1)))
+        self._max_flows = max(1, int(offset.max(initial=1)))
         own, back = numbers.flow[: len(ends)], numbers.flow[len(ends) :]
         connections: Counter[str] = Counter()
         endpoints = []
@@ -371,7 +371,7 @@ class Simulation:
             link_rate_bps=self._link_rate_bps,
             cp_mac=bytes([2, 0]) + (_FIRST_PORT + number).to_bytes(4),
             stations=len(self.wiring.hosts),
-            flows=self._most_flows,
+            flows=self._max_flows,
             hops=self.experiment.control.hops,
         )
 
@@ -382,7 +382,7 @@ class Simulation:
             link_rate_bps=self._link_rate_bps,
             cp_mac=bytes([2, 0, 0, 0xCC, 0, 1]),
             stations=len(self.wiring.hosts),
-            flows=self._most_flows,
+            flows=self._max_flows,
             flight_ns=max(self._unloaded_ns, default=0),
             hops=self.experiment.control.hops,
         )
@@ -449,7 +449,7 @@ class Simulation:
         network.flow_counts = new_records(FlowCount, max(1, len(self._sources_of)))
         network.port_events = new_event_heap(2 * len(wiring.ports) + len(wiring.switches))
         network.lines = new_queues(len(wiring.ports) + len(wiring.switches))
-        flow_ends = np.zeros((len(wiring.hosts), self._most_flows), np.int64)
+        flow_ends = np.zeros((len(wiring.hosts), self._max_flows), np.int64)
         for index, each in enumerate(self._endpoints):
             flow_ends[each.station, self._flows_of(index)] = each.destination
             if index not in self._captured:
@@ -484,7 +484,7 @@ class Simulation:
         Message frames include the VLAN tag and the CN-TAG of data frames. Data frames have a VLAN tag if any
         flow has a priority.
         """
-        octets = np.full(MESSAGE_KINDS, MIN_MESSAGE_OCTETS)
+        octets = np.full(MESSAGE_TYPES, MIN_MESSAGE_OCTETS)
         priority = max((flow.priority for flow in self._sources_of), default=0)
         head = host_mac(1) + host_mac(0) + (_vlan_tag(priority) if priority else b"")
         if tag_layout(self.machine.tag, DEFAULT).is_cn:
@@ -495,7 +495,7 @@ class Simulation:
         for kind in self.machine.kinds:
             message.kind = kind
             frame = self.machine.frame(message, about, self._general_context())
-            octets[min(kind, MESSAGE_KINDS - 1)] = len(frame)
+            octets[min(kind, MESSAGE_TYPES - 1)] = len(frame)
         return octets
 
     def _wire(self, network: NetworkState) -> None:
@@ -815,13 +815,13 @@ class Simulation:
 
     def _begin_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
-        self._held_before = [_nonzero(held_of(port.gauge, TOTAL)) for port in self.network.ports]
+        self._levels_before = [_nonzero(level_times(port.gauge, TOTAL)) for port in self.network.ports]
 
     def _end_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
-        before = self._held_before or [{} for _ in self.network.ports]
+        before = self._levels_before or [{} for _ in self.network.ports]
         self._levels = [
-            levels_of(port.gauge, _dense(before_ns, len(held_of(port.gauge, TOTAL))))
+            levels_of(port.gauge, _dense(before_ns, len(level_times(port.gauge, TOTAL))))
             for port, before_ns in zip(self.network.ports, before, strict=True)
         ]
 
@@ -835,7 +835,7 @@ class Simulation:
         sample_stations(network, now_ns, self._station_samples)
         first = self._first_source[:-1]
         counts, own = columns(network.flow_counts), columns(self.sources.records)
-        messages = np.asarray(network.message_counts).reshape(-1, MESSAGE_KINDS)
+        messages = np.asarray(network.message_counts).reshape(-1, MESSAGE_TYPES)
         self._windows.add(
             now_ns,
             ports=columns(self._port_samples),
@@ -1038,9 +1038,9 @@ def _limits(memory: Buffer | None) -> tuple[int, int]:
     return (NO_LIMIT, memory.frames) if memory.frames else (memory.octets, NO_LIMIT)
 
 
-def _nonzero(held_ns: NDArray[np.int64]) -> dict[int, int]:
-    steps = np.flatnonzero(held_ns)
-    return dict(zip(steps.tolist(), held_ns[steps].tolist(), strict=True))
+def _nonzero(level_ns: NDArray[np.int64]) -> dict[int, int]:
+    steps = np.flatnonzero(level_ns)
+    return dict(zip(steps.tolist(), level_ns[steps].tolist(), strict=True))
 
 
 def _dense(levels_ns: dict[int, int], steps: int) -> NDArray[np.int64]:

@@ -149,7 +149,7 @@ class Trace:
         self._rows = np.zeros(0, record_dtype(TracedFrame))
         self._messages: NDArray[Any] = columns(new_records(Message, 0))
         self._recent: deque[NDArray[Any]] = deque()
-        self._kept = 0
+        self._stored = 0
         self._made: dict[tuple[int, ...], bytes] = {}
 
     def _add(self, name: str, rate_bps: int) -> int:
@@ -166,9 +166,9 @@ class Trace:
         self._rows = np.concatenate([self._rows, rows])
         self._messages = np.concatenate([self._messages, messages])
         self._recent.append(rows[_is_data(rows)])
-        self._kept += len(self._recent[-1])
-        while self._kept - len(self._recent[0]) >= _RECENT:
-            self._kept -= len(self._recent.popleft())
+        self._stored += len(self._recent[-1])
+        while self._stored - len(self._recent[0]) >= _RECENT:
+            self._stored -= len(self._recent.popleft())
         self._write(int(network.loop.now_ns))
 
     def finish(self) -> None:

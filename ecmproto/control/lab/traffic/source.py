@@ -26,7 +26,7 @@ LONGEST_NS = 1e17
 _KIND_BITS = 3
 _OCTET_BITS = 16
 _VALUE_AT = _KIND_BITS + _OCTET_BITS
-_KINDS = (1 << _KIND_BITS) - 1
+_KIND_MASK = (1 << _KIND_BITS) - 1
 
 DATA = 0
 ACK = 1
@@ -191,7 +191,7 @@ def numbered(kind: int, octets: int, value: int) -> int:
 @inlined
 def kind_of(number: int) -> int:
     """Return the type in a frame's number."""
-    return number & _KINDS
+    return number & _KIND_MASK
 
 
 @inlined
@@ -208,7 +208,7 @@ def value_of(number: int) -> int:
 
 def split_numbers(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the types and the values in an array of frame numbers."""
-    return numbers & _KINDS, numbers >> _VALUE_AT
+    return numbers & _KIND_MASK, numbers >> _VALUE_AT
 
 
 @inlined

@@ -191,7 +191,7 @@ class Connection:
     rto_due_ns: int
     in_host: int
     """Number of data frames that have not left their host."""
-    is_held: int
+    timer_waits: int
     """Whether the retransmission timer waits until the first data frame in the host leaves."""
     timed: int
     """Segment that measures the round-trip time; −1 without such a segment."""
@@ -221,7 +221,7 @@ class Connection:
     """First segment not yet received."""
     beyond: int
     """Number of segments received beyond ``received``."""
-    asked_at: int
+    requested_at: int
     """Value of ``received`` at the last request."""
     unacked: int
     """Number of received segments that are not yet acknowledged."""
@@ -310,8 +310,8 @@ def on_tcp_frame_left(connections: Connections, source: TrafficSource, number: i
     tcp = connections.records[source.connection]
     if kind_of(number) == DATA:
         tcp.in_host -= 1
-        if tcp.is_held and not _is_in_host(connections, tcp, source):
-            tcp.is_held = 0
+        if tcp.timer_waits and not _is_in_host(connections, tcp, source):
+            tcp.timer_waits = 0
             if tcp.rto_due_ns == NEVER_NS and tcp.acked < tcp.sent_end:
                 tcp.rto_due_ns = now_ns + tcp.rto_ns
 
@@ -332,7 +332,7 @@ def _is_in_host(connections: Connections, tcp: Connection, source: TrafficSource
 
 @inlined
 def _asked_end(tcp: Connection) -> int:
-    return tcp.asked_at + tcp.transfer_segments
+    return tcp.requested_at + tcp.transfer_segments
 
 
 @inlined
@@ -416,7 +416,7 @@ def _go_on(
     """Send the request; without a request, start to send data."""
     if tcp.request_octets > 0:
         tcp.phase = _ASKING
-        tcp.asked_at = tcp.received
+        tcp.requested_at = tcp.received
         _open(tcp, source, index, now_ns, offers)
     else:
         tcp.phase = _BUSY
@@ -452,7 +452,7 @@ def _start_sending(
     tcp.serving = transfer
     tcp.acked = tcp.following = tcp.sent_end = first
     tcp.end = first + tcp.transfer_segments
-    tcp.duplicates = tcp.limited = tcp.recovering = tcp.is_held = 0
+    tcp.duplicates = tcp.limited = tcp.recovering = tcp.timer_waits = 0
     tcp.timed = -1
     tcp.rto_due_ns = NEVER_NS
     if tcp.handshake or transfer == 1:
@@ -711,7 +711,7 @@ def _time_out(
 ) -> None:
     """Treat all segments in flight as lost; wait instead if the first segment is still in the host."""
     if _is_in_host(connections, tcp, source):
-        tcp.is_held = 1
+        tcp.timer_waits = 1
         tcp.rto_due_ns = NEVER_NS
         return
     source.timeouts += 1
@@ -798,7 +798,7 @@ def _take_segment(
     offers: Offers,
 ) -> None:
     """Process a segment at its destination, and acknowledge the segment at once or later."""
-    if tcp.phase == _ASKING and segment >= tcp.asked_at:
+    if tcp.phase == _ASKING and segment >= tcp.requested_at:
         tcp.phase = _BUSY
         tcp.open_ns = NEVER_NS
     segments, board = connections.segments, connections.boards[source.connection]

@@ -150,7 +150,7 @@ class Namespaces:
             _enter(full)
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
             if realtime:
-                run_in_realtime(behind_devices=True)
+                run_in_realtime(below_devices=True)
 
         program = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, preexec_fn=prepare
@@ -189,7 +189,7 @@ def remove(name: str) -> None:
             _pyroute2().netns.remove(name)
 
 
-def left_behind() -> list[str]:
+def leftover_namespaces() -> list[str]:
     """Return the names of testbed namespaces whose process has ended."""
     names = []
     for path in _FOLDER.glob("ecmproto-*-*") if _FOLDER.is_dir() else ():

@@ -72,13 +72,14 @@ def framed(
     dst: bytes,
     src: bytes,
     priority: int | None,
-    behind: Sequence[Layer] = (),
+    following: Sequence[Layer] = (),
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
     """Return a frame with ``message`` after the VLAN tags of ``like``, padded to 60 octets, without FCS.
 
-    The outermost VLAN tag gets ``priority`` and DEI 0; ``None`` keeps the priority of the tag. ``behind`` are
-    layers after the message. If ``behind`` is not empty, all lengths and checksums are computed.
+    The outermost VLAN tag gets ``priority`` and DEI 0; ``None`` keeps the priority of the tag.
+    ``following`` contains the layers after the message. With ``following``, all lengths and checksums are
+    computed.
     """
     stack: list[tuple[int, VLAN | STag]] = []
     for before, layer in pairwise((like.layers[0], *tags(like))):
@@ -94,9 +95,9 @@ def framed(
         Ethernet(dst=dst, src=src, type=types[0]),
         *(tag.replace(etype=etype) for (_, tag), etype in zip(stack, types[1:], strict=True)),
         message,
-        *behind,
+        *following,
     )
-    return encode(Frame(layers=layers, ethertypes=ethertypes), fix=bool(behind)).ljust(MIN_OCTETS, b"\0")
+    return encode(Frame(layers=layers, ethertypes=ethertypes), fix=bool(following)).ljust(MIN_OCTETS, b"\0")
 
 
 def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:

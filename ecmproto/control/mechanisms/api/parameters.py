@@ -127,6 +127,8 @@ _Value = TypeVar("_Value")
 
 MAX_OCTETS = 2**32 - 1
 """Maximum queue length in octets, the limit of the MIB's 32-bit objects."""
+MOST_OCTETS = MAX_OCTETS
+"""Previous name of `MAX_OCTETS`."""
 
 
 def octets(name: str, default: int, within: tuple[int, int], *, source: str, doc: str) -> int:

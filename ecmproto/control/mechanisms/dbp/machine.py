@@ -63,7 +63,7 @@ class DBPDestination:
 class DBPSource:
     """Record of the time of the last data from one source."""
 
-    heard_ns: int
+    last_data_ns: int
 
 
 class DBPDestinationSettings:
@@ -82,7 +82,7 @@ def destination_settings(parameters: DBPEdgeParameters) -> DBPDestinationSetting
 @compiled
 def start(
     destination: DBPDestination,
-    heard: Sequence[DBPSource],
+    source_times: Sequence[DBPSource],
     settings: DBPDestinationSettings,
     generator: Random,
 ) -> None:
@@ -92,8 +92,8 @@ def start(
     destination.phase_ns = 0
     if settings.random_phase:
         destination.phase_ns = math.floor(generator.random() * settings.report_interval_ns)
-    for index in range(len(heard)):
-        heard[index].heard_ns = -NEVER_NS
+    for index in range(len(source_times)):
+        source_times[index].last_data_ns = -NEVER_NS
 
 
 @inlined
@@ -103,18 +103,18 @@ def next_timer_ns(destination: DBPDestination) -> int:
 
 
 @compiled
-def hear(
+def record_data(
     destination: DBPDestination,
-    heard: Sequence[DBPSource],
+    source_times: Sequence[DBPSource],
     settings: DBPDestinationSettings,
     source: int,
     now_ns: int,
 ) -> None:
     """Record a data frame from ``source`` at ``now_ns``; ``source`` is −1 for a source outside the table."""
-    if source < 0 or source >= len(heard):
+    if source < 0 or source >= len(source_times):
         destination.unheard_frames += 1
         return
-    heard[source].heard_ns = now_ns
+    source_times[source].last_data_ns = now_ns
     destination.last_source = max(destination.last_source, source)
     if destination.timer_ns == NEVER_NS:
         intervals = (now_ns - destination.phase_ns) // settings.report_interval_ns + 1
@@ -124,7 +124,7 @@ def hear(
 @compiled
 def on_timer(
     destination: DBPDestination,
-    heard: Sequence[DBPSource],
+    source_times: Sequence[DBPSource],
     settings: DBPDestinationSettings,
     now_ns: int,
     due: NDArray[np.int64],
@@ -139,7 +139,7 @@ def on_timer(
     earliest_ns = destination.timer_ns - settings.active_ns
     count = 0
     for index in range(destination.last_source + 1):
-        if heard[index].heard_ns >= earliest_ns:
+        if source_times[index].last_data_ns >= earliest_ns:
             due[count] = index
             count += 1
     destination.reports += count
@@ -186,7 +186,7 @@ class DBPReceivers(Struct):
     """All destinations after the port; flow f of station s is source s · ``flows_each`` + f."""
 
     destination: DBPDestination
-    heard: Sequence[DBPSource]
+    source_times: Sequence[DBPSource]
     flows_each: int
     settings: DBPDestinationSettings
     round: DBPRound
@@ -196,9 +196,9 @@ class DBPReceivers(Struct):
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Collect the reports that are due, then record the source of a data frame."""
-        begin(self.destination, self.heard, self.settings, self.round, self.due, delivery.now_ns)
+        begin(self.destination, self.source_times, self.settings, self.round, self.due, delivery.now_ns)
         source = delivery.station * self.flows_each + delivery.flow
-        hear(self.destination, self.heard, self.settings, source, delivery.now_ns)
+        record_data(self.destination, self.source_times, self.settings, source, delivery.now_ns)
 
     def next_report_ns(self) -> int:
         """Return the time of the next reports."""
@@ -208,7 +208,7 @@ class DBPReceivers(Struct):
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
         """Post the due reports, without a priority, while the outbox has capacity."""
-        begin(self.destination, self.heard, self.settings, self.round, self.due, now_ns)
+        begin(self.destination, self.source_times, self.settings, self.round, self.due, now_ns)
         while self.round.posted < self.round.count and has_capacity(outbox, 1):
             source = self.due[self.round.posted]
             self.round.posted += 1
@@ -221,7 +221,7 @@ class DBPReceivers(Struct):
 @compiled
 def begin(
     destination: DBPDestination,
-    heard: Sequence[DBPSource],
+    source_times: Sequence[DBPSource],
     settings: DBPDestinationSettings,
     round: DBPRound,
     due: NDArray[np.int64],
@@ -232,7 +232,7 @@ def begin(
         return
     round.due_ns = destination.timer_ns
     round.posted = 0
-    round.count = on_timer(destination, heard, settings, now_ns, due)
+    round.count = on_timer(destination, source_times, settings, now_ns, due)
 
 
 def new_destinations(
@@ -249,7 +249,7 @@ def new_destinations(
         np.zeros(sources, np.int64),
         receiving_rate(context.link_rate_bps),
     )
-    start(destinations.destination, destinations.heard, destinations.settings, Draws(generator))
+    start(destinations.destination, destinations.source_times, destinations.settings, Draws(generator))
     return destinations
 
 

@@ -55,7 +55,7 @@ def notification(
         dst=source,
         src=cp_mac if is_group(destination) else destination,
         priority=parameters.cnp_priority,
-        behind=(
+        following=(
             UDP(srcport=near or _SOURCE_PORT, dstport=ROCE_PORT),
             CNP(qp=queue_pair, p_key=p_key),
             ICRC(),

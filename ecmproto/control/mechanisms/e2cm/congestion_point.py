@@ -49,7 +49,7 @@ from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import new_records, record_from
 from ecmproto.kernels.structs import Draws, Random, Struct
 
-_KINDS_OF_FRAMES = 2
+_FRAME_TYPES = 2
 
 
 class E2CMPointState(ECMMeter):
@@ -85,7 +85,7 @@ def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSetti
     """Return the settings records for ``parameters``."""
     fields = threshold_fields(parameters)
     weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
-    samplers: Any = new_records(SamplerSettings, _KINDS_OF_FRAMES)
+    samplers: Any = new_records(SamplerSettings, _FRAME_TYPES)
     for tagged, sampling in enumerate((parameters, parameters.tagged_sampling())):
         samplers[tagged] = record_from(SamplerSettings, sampling, qmc_octets=fields["qmc_octets"])
     return E2CMPointSettings(record_from(PointSettings, parameters, weight_8=weight_8, **fields), samplers)
@@ -95,7 +95,7 @@ def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSetti
 def start(point: E2CMPoint, settings: E2CMPointSettings, generator: Random) -> None:
     """Initialise ``point`` with a new interval for each sampler and a previous Qlen of 0."""
     point.meter.qlen_old_octets = 0
-    for tagged in range(_KINDS_OF_FRAMES):
+    for tagged in range(_FRAME_TYPES):
         draw(point.samplers[tagged], settings.samplers[tagged], generator)
 
 
@@ -166,8 +166,8 @@ class E2CMPoints(NullCongestionPoint):
 
 @expanded
 def _point(points: E2CMPoints, priority: int) -> E2CMPoint:
-    first = priority * _KINDS_OF_FRAMES
-    return E2CMPoint(points.meters[priority], points.samplers[first : first + _KINDS_OF_FRAMES])
+    first = priority * _FRAME_TYPES
+    return E2CMPoint(points.meters[priority], points.samplers[first : first + _FRAME_TYPES])
 
 
 def new_points(
@@ -176,7 +176,7 @@ def new_points(
     """Return the started congestion points of a port; a priority that is not enabled sends no messages."""
     points = E2CMPoints(
         new_states(E2CMPointState, context.cp_mac),
-        new_records(Sampler, PRIORITIES * _KINDS_OF_FRAMES),
+        new_records(Sampler, PRIORITIES * _FRAME_TYPES),
         has_point(parameters.enabled),
         settings_record(parameters),
         Draws(generator),

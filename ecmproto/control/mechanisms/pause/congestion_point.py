@@ -163,7 +163,7 @@ class RefreshClock:
     """Number of stopped classes on all links."""
     refresh_ns: int
     """Lower bound of the next refresh time, if ``stops`` is not 0."""
-    held_octets: int
+    buffered_octets: int
     """Number of octets in the frames of all links."""
 
 
@@ -216,10 +216,10 @@ def _change(
     number = priority if point.by_priority else 0
     index = link * CLASSES + number
     point.octets[index] += octets
-    point.clock.held_octets += octets
+    point.clock.buffered_octets += octets
     settings = point.settings[link]
     if settings.alpha > 0.0:
-        _share(settings, point.clock.held_octets)
+        _share(settings, point.clock.buffered_octets)
     change = judge(point.meters[index], settings, point.octets[index])
     if change == 0:
         return
@@ -234,9 +234,9 @@ def _change(
 
 
 @inlined
-def _share(settings: FlowControlSettings, held_octets: int) -> None:
+def _share(settings: FlowControlSettings, buffered_octets: int) -> None:
     """Set the dynamic thresholds from the free memory (Choudhury and Hahne, 1998)."""
-    free_octets = max(0, settings.shared_octets - held_octets)
+    free_octets = max(0, settings.shared_octets - buffered_octets)
     settings.high_octets = int(settings.alpha * float(free_octets))
     # A stopped input still has frames in the queue, and resumes when the last of them leaves.
     settings.low_octets = max(0, settings.high_octets - settings.hysteresis_octets)

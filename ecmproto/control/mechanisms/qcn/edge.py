@@ -269,7 +269,7 @@ class Defence:
     ) -> None:
         self.parameters = parameters
         self.changes: int = 0
-        self.heard: int = 0
+        self.lldp_frames: int = 0
         self.malformed: int = 0
         self.speaker_changes: int = 0
         self.warnings: tuple[str, ...] = ()
@@ -307,7 +307,7 @@ class Defence:
         except DecodeError:
             self.malformed += 1
             return
-        self.heard += 1
+        self.lldp_frames += 1
         ttl_s, tlv = 0, None
         names = {_CHASSIS: b"", _PORT: b""}
         for layer in layers:
@@ -430,7 +430,7 @@ class QCNDomainEdge:
         if self.defence is None:
             return {}
         return {
-            "lldp_frames": self.defence.heard,
+            "lldp_frames": self.defence.lldp_frames,
             "lldp_malformed": self.defence.malformed,
             "lldp_speaker_changes": self.defence.speaker_changes,
             "mode_changes": self.defence.changes,
