@@ -1,7 +1,7 @@
 """A check of the language rules in CONTRIBUTING.md: ``python -m tests.language PATH…``.
 
 The check covers docstrings, comments, help texts, errors, other output and Markdown pages. It also covers the
-names of functions, parameters, classes, class fields and tests.
+names of functions, parameters, classes, attributes, variables and tests.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ ANYWHERE = {
 """Forbidden patterns anywhere in a text; code in double backticks is ignored."""
 NAME = re.compile(
     r"(?:^|_)(?:told|found|said|wanted|kept|taken|there|least|most|places?|stretch(?:es)?|room|ways|kinds|picks"
-    r"|words|beginnings)(?:$|_)"
+    r"|words|beginnings|asked|behind|comes|held|heard|says?|tells?)(?:$|_)"
 )
 """Forbidden words in names; the usual words are minimum, maximum, offset, span, capacity, paths and types."""
+ALLOWED = re.compile(r"held_out|heard_messages|held_replies|kept_out_frames|taken_cnms|kept_by|taken_ns")
+"""Parts of names that are exempt from the rules, because they are keys of JSON documents."""
 MAX_TEST_WORDS = 8
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CODE = re.compile(r"``.*?``|\{[^}]*\}", re.DOTALL)
@@ -101,10 +103,10 @@ def _anywhere(path: Path, line: int, text: str) -> Iterator[Breach]:
 
 
 def names(paths: list[Path]) -> Iterator[Breach]:
-    """Yield the names of functions, parameters, classes and class fields that contain forbidden words."""
+    """Yield the names of functions, parameters, classes, attributes and variables with forbidden words."""
     for module in sorted(each for path in paths for each in path.rglob("*.py")):
         for line, name in _declared(ast.parse(module.read_text())):
-            if NAME.search(_CAPITAL.sub("_", name).lower()):
+            if NAME.search(ALLOWED.sub("", _CAPITAL.sub("_", name).lower())):
                 yield Breach(module, line, "name", name)
 
 
@@ -114,10 +116,10 @@ def _declared(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
         if isinstance(node, ast.arg):
             yield node.lineno, node.arg
-        if isinstance(node, ast.ClassDef):
-            for each in node.body:
-                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-                    yield each.lineno, each.target.id
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
 
 
 def long_tests(path: Path) -> Iterator[Breach]:

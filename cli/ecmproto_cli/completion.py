@@ -514,8 +514,8 @@ class _Complete(ShellComplete):
             ):
                 completer = completer_of(ctx, command)
                 if completer is not None:
-                    return _behind(head, completer(ctx, command, begun))
-            return _behind(head, command.shell_complete(ctx, begun))
+                    return _after(head, completer(ctx, command, begun))
+            return _after(head, command.shell_complete(ctx, begun))
         except (
             Exception
         ):  # the typed text may be invalid in any way, and a shell shows no errors during completion
@@ -527,7 +527,7 @@ class _Complete(ShellComplete):
         return f"{item.type}\t{item.value}\t{help}"
 
 
-def _behind(head: str, items: Items) -> Items:
+def _after(head: str, items: Items) -> Items:
     if not head:
         return items
     return [CompletionItem(f"{head}{item.value}", type=item.type, help=item.help) for item in items]

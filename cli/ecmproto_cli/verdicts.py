@@ -86,7 +86,7 @@ class VerdictOutput:
             sink.write(junit_text([(name, cases)], seconds=seconds, properties=rows))
 
 
-def tell(test: Test, output: VerdictOutput, sent: SendReport | None = None) -> int:
+def report_verdicts(test: Test, output: VerdictOutput, sent: SendReport | None = None) -> int:
     """Print the verdicts, write the JUnit file, and return the exit code of `verdict_code`."""
     verdicts = test.judge.verdicts()
     outcomes = [each.outcome for each in verdicts]

@@ -58,7 +58,7 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code that an earlier process saved for a signature, or ``None``."""
-        request = self._asked(sig, target_context.codegen())
+        request = self._request(sig, target_context.codegen())
         pickled = load(self._code.co_filename, request.name, request.stamp)
         overload = None if pickled is None else _made_of(pickled, request, target_context)
         if overload is None:
@@ -71,20 +71,20 @@ class KernelCache(NullCache):
         if self.kernel in under_way:
             under_way.remove(self.kernel)
         if not data.library.has_dynamic_globals and self.cache_path is not None:
-            request = self._asked(sig, data.codegen)
+            request = self._request(sig, data.codegen)
             save(self._code.co_filename, request.name, request.stamp, _packed(request, data))
 
-    def _asked(self, signature: Any, codegen: Any) -> _Asked:
+    def _request(self, signature: Any, codegen: Any) -> _Request:
         """Return the file name, target and source digest for a signature in this process."""
         classes, sources = self._sources(signature)
         # The machine code is different with bounds checks.
         key = (signature, codegen.magic_tuple(), bool(_numba.config.BOUNDSCHECK))
         identity = (*sys.version_info[:2], sys.abiflags, *classes, *map(str, key))
         name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}", _SUFFIX
-        return _Asked(name, key, digest(repr((_numba.__version__, sources)).encode()))
+        return _Request(name, key, digest(repr((_numba.__version__, sources)).encode()))
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """Name of a file, the target that the code must be compiled for, and a digest of the sources."""
 
     name: Name
@@ -92,7 +92,7 @@ class _Asked(NamedTuple):
     stamp: bytes
 
 
-def _made_of(pickled: bytes, request: _Asked, target_context: Any) -> Any:
+def _made_of(pickled: bytes, request: _Request, target_context: Any) -> Any:
     """Return the compiled code in a file, or ``None`` for code of another target or an invalid file."""
     try:
         made_for, outside, reduced = pickle.loads(pickled)
@@ -108,7 +108,7 @@ def _made_of(pickled: bytes, request: _Asked, target_context: Any) -> Any:
         return None
 
 
-def _packed(request: _Asked, data: Any) -> bytes:
+def _packed(request: _Request, data: Any) -> bytes:
     """Return the compiled code ``data`` as a pickle.
 
     The code for linking into other kernels would take half of the space. No kernel needs this code

@@ -216,7 +216,7 @@ def command(
     with opened_sender(interface, bypass=bypassing, realtime=realtime) as (sender, check):
         report, ended_by = _send(sender, check, _frames(source, count, loop), schedule, keeping)
     if report.frames or not isinstance(ended_by, Exception):
-        _say(report, sendable, form)
+        _print_report(report, sendable, form)
     return exit_code_after(report, ended_by)
 
 
@@ -254,7 +254,7 @@ def _judged(
     """
     from ecmproto.frames.capture.linux.schedule import schedule_of
     from ecmproto.tools.testing.verdicts import judge_captures, judge_interfaces
-    from ecmproto_cli.verdicts import check_sides, described_test, no_frame_judged, tell
+    from ecmproto_cli.verdicts import check_sides, described_test, no_frame_judged, report_verdicts
 
     check_sides(near, far, captured, near_captured)
     check_outputs([output.junit], force=output.force)
@@ -283,7 +283,7 @@ def _judged(
     nothing = no_frame_judged(test)
     if nothing is not None:
         raise nothing
-    return tell(test, output, sent)
+    return report_verdicts(test, output, sent)
 
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:
@@ -399,7 +399,7 @@ def _speed_of(interface: str) -> int:
     return speed
 
 
-def _say(report: SendReport, sendable: Sendable, form: str) -> None:
+def _print_report(report: SendReport, sendable: Sendable, form: str) -> None:
     """Print the report, and warn of frames that were not sent or were sent truncated."""
     if sendable.foreign:
         warn(f"{counted(sendable.foreign, 'frame')} of other link types than Ethernet not sent")

@@ -477,13 +477,13 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
         at = wires.state.slots_at + start
     else:
         slot = _take_out(point, passage.serial)
-        held_frame = point.waiting[slot]
+        waiting_frame = point.waiting[slot]
         frame = LeavingFrame(
             slot * point.facts.slot_octets + HEADROOM_OCTETS,
-            held_frame.octets,
-            held_frame.tagged != 0,
-            held_frame.tag,
-            held_frame.mark,
+            waiting_frame.octets,
+            waiting_frame.tagged != 0,
+            waiting_frame.tag,
+            waiting_frame.mark,
         )
         start, octets = _tagged(point, point.store, passage, frame)
         at = point.facts.store_at + start

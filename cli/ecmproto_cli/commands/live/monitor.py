@@ -267,7 +267,7 @@ class Watch:
                     saving.look()
                 now_ns = time.monotonic_ns()
                 if now_ns - self._reported_ns >= self._every_ns:
-                    self._tell(reader, frames.interfaces, now_ns)
+                    self._print_report(reader, frames.interfaces, now_ns)
                 if self._duration_ns is not None and now_ns - self._begun_ns >= self._duration_ns:
                     self._duration_ns = None
                     reader.stop()
@@ -293,7 +293,7 @@ class Watch:
 
         return selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes)
 
-    def _tell(self, reader: InterfaceReader, interfaces: Sequence[Interface], now_ns: int) -> None:
+    def _print_report(self, reader: InterfaceReader, interfaces: Sequence[Interface], now_ns: int) -> None:
         from ecmproto.control.live.monitor import change_between
 
         statistics = self._counts.result(interfaces=interfaces)

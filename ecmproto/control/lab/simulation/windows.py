@@ -69,7 +69,7 @@ class Windows:
         ports = len(rates_bps)
         cells = max(1, ports, hosts, flows)
         maximum = min(MAX_WINDOWS, max(_MIN_WINDOWS, _MAX_CELLS // cells))
-        self._most = maximum - maximum % 2
+        self._max_windows = maximum - maximum % 2
         self._sizes = {"port": ports, "host": hosts, "flow": flows}
         self._tables: dict[tuple[str, str], Table] = {}
         self._messages: list[NDArray[np.int64]] = []
@@ -117,7 +117,7 @@ class Windows:
         self._put("port", "rate_ns", window, served)
         self._messages.append(messages.copy())
         self._end_ns.append(now_ns)
-        if self.count >= self._most:
+        if self.count >= self._max_windows:
             # Merge now, because this window's end is also the end of a window of twice the length.
             self._fold()
 

@@ -288,7 +288,7 @@ def on_tcp_frame(
     if kind == DATA:
         _echo_mark(tcp, source, index, echo, is_marked, offers)
         _take_segment(connections, tcp, source, index, value, octets_of(number), now_ns, offers)
-        if tcp.phase == _BUSY and tcp.request_octets > 0 and tcp.received == _asked_end(tcp):
+        if tcp.phase == _BUSY and tcp.request_octets > 0 and tcp.received == _requested_end(tcp):
             _end_transfer(tcp, source, index, draws, now_ns, offers)
     elif kind == ACK:
         _take_ack(connections, tcp, source, index, value, echo, now_ns, offers)
@@ -331,7 +331,7 @@ def _is_in_host(connections: Connections, tcp: Connection, source: TrafficSource
 
 
 @inlined
-def _asked_end(tcp: Connection) -> int:
+def _requested_end(tcp: Connection) -> int:
     return tcp.requested_at + tcp.transfer_segments
 
 
