@@ -1,7 +1,7 @@
 """Runs tests with the oldest or the newest dependencies that pyproject.toml allows: ``make oldest newest``.
 
-``python .ci/bounds.py oldest|newest FOLDER [WORDS…]``: the environment is made in FOLDER; WORDS go to
-pytest instead of `TESTS`.
+``python .ci/bounds.py oldest|newest FOLDER [WORDS…]`` creates the environment in FOLDER. WORDS are arguments
+of pytest and replace `TESTS`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TESTS = (
 
 
 def main() -> int:
-    """Make the environment, run the tests in it and return their exit code."""
+    """Create the environment, run the tests in the environment, and return their exit code."""
     which, folder, *words = sys.argv[1:]
     python = Path(folder).absolute() / "bin" / "python"
     uv = [sys.executable, "-m", "uv"]

@@ -1,10 +1,10 @@
-"""Makes a release in ``dist/`` from the last commit: sdist, wheels, checksums, and a bill of materials.
+"""Creates a release in ``dist/`` from the last commit: sdist, wheels, checksums, and a bill of materials.
 
-Everything is built twice, in two folders, once from the commit and once from the sdist, and must be the same
-octet for octet; kernels are compiled twice for that.  Then each is installed in an empty environment, where
-the demo must run with nothing to write to but an empty folder, and no compiler: the wheel with the library of
-kernels without numba, without a home and without memory that is both written and executed, the others with
-numba.
+All packages are built twice in two folders, once from the commit and once from the sdist. Both builds must be
+equal, octet for octet, so kernels are compiled twice. Each package is then installed in an empty environment.
+There, the demo must run without a compiler, and with only one empty writable folder. The wheel with the
+kernel library must run without numba, without a home folder, and without memory that is both writable and
+executable. All other packages run with numba.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def exported(folder: Path) -> Path:
 
 
 def unpacked(sdist: Path, folder: Path) -> Path:
-    """Return the folder, below ``folder``, of an sdist's files, without the metadata that it adds to them."""
+    """Return the folder with an sdist's files below ``folder``, without the metadata that the sdist adds."""
     with tarfile.open(sdist) as archive:
         # older releases of 3.11 have no filter
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
@@ -107,7 +107,10 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def differences(first: Path, second: Path) -> Iterator[str]:
-    """Yield the names of files that two folders hold with other octets, or one of them; in wheels, whose."""
+    """Yield the names of files that differ between two folders or are missing from one folder.
+
+    For wheels, the names include the wheel.
+    """
     one, other = digests(first), digests(second)
     for name in sorted(one.keys() | other.keys()):
         if one.get(name) == other.get(name):
@@ -138,7 +141,7 @@ def _build(source: Path, out: Path, *what: str, environment: Mapping[str, str]) 
 
 
 def _try(artifact: Path, folder: Path) -> None:
-    """Install an artifact in an empty environment and run what it brings, where nothing else is."""
+    """Install an artifact in an empty environment and run its programs without other packages."""
     _say(f"{artifact.name} in an empty environment")
     venv.create(folder, with_pip=True)
     home = folder.with_name(f"{folder.name}-home")

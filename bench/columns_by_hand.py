@@ -85,7 +85,7 @@ def all_fields(batch: Batch) -> Found:
 
 
 def check(theirs: Found, ours: Columns) -> None:
-    """Raise AssertionError unless both results have the same values in the same frames."""
+    """Raise AssertionError unless both results contain the same values for the same frames."""
     assert set(theirs) == set(ours)
     for name, (rows, values) in theirs.items():
         column = ours[name]

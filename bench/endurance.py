@@ -31,7 +31,9 @@ from typing import Any
 NAMESPACE = f"ecmproto-endure-{os.getpid()}"
 MTU_OCTETS = 9100
 PAIRS = ("h", "n", "b", "m", "g")
-"""Names of veth pairs: frames enter at h-far and b-far and leave at g-far; n and m connect devices."""
+"""Names of veth pairs: frames enter at h-far and b-far and leave at g-far. The pairs n and m connect
+devices.
+"""
 GROWTH_KIB = 1024
 READY_S, DRAIN_S, END_S = 300.0, 2.0, 30.0
 _SETTLED_S = 60.0
@@ -143,7 +145,7 @@ def balance(role: str, document: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 @dataclass
 class Device:
-    """A device that runs or has ended, with its last report and its memory use over time."""
+    """A device process, with its last report and its memory use over time."""
 
     name: str
     program: subprocess.Popen[str]

@@ -122,7 +122,7 @@ def _idle() -> dict[str, list[str]]:
 
 
 def _idle_share(pid: int) -> float:
-    """Return the share of a processor that a process takes without traffic, including its reports."""
+    """Return the fraction of a processor that an idle process uses, including its reports."""
     time.sleep(SETTLING_SECONDS)
     before, start = _cpu_ns(pid), time.monotonic_ns()
     time.sleep(IDLE_SECONDS)

@@ -53,7 +53,7 @@ def run() -> None:
 
 
 def _list(title: str, works: Mapping[str, Callable[[], int]], unit: str) -> None:
-    """Print rates that are not compared with one another."""
+    """Print rates without comparing the rates with each other."""
     print(f"\n{title}")
     for name, figure in rates(works, rounds=_ROUNDS).items():
         print(f"  {name.ljust(16)} {figure.median:>10,.0f} {unit} ({figure.least:,.0f}–{figure.most:,.0f})")

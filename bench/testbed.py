@@ -55,7 +55,7 @@ marked.
 
 
 class Bound(NamedTuple):
-    """A result as text, and whether it is within its bound; ``None`` means that there is no bound."""
+    """A result as text, and whether the result is within its bound. ``None`` means that no bound exists."""
 
     told: str
     holds: bool | None
@@ -86,7 +86,9 @@ def bounds(testbed: str, outcome: dict[str, Any], victim_bps: float) -> dict[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run: its results by bound, the longest waiting and stolen times of its devices, and its duration."""
+    """Results of a run by bound, the longest waiting and stolen times of its devices, and the duration of the
+    run.
+    """
 
     bounds: dict[str, Bound]
     waited_s: float

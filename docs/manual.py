@@ -84,7 +84,7 @@ def typed(text: str) -> str:
 
 
 def page(name: str, section: int, sentence: str, *parts: Iterable[str]) -> str:
-    """Return a manual page from its name, its section, a sentence and further parts."""
+    """Return a manual page with a name, a section, a sentence and further parts."""
     heading = f'.TH "{escaped(name.upper())}" "{section}" "{_date()}" "ecmproto {__version__}" "ecmproto"'
     sentence = sentence[:1].lower() + sentence[1:].rstrip(".")
     lines = [heading, ".nh", ".ad l", ".SH NAME", f"{escaped(name)} \\- {escaped(sentence)}"]

@@ -1,1 +1,1 @@
-"""The bundled captures, and how they are made: ``MANIFEST.toml`` lists them, ``make pcaps`` makes them."""
+"""The bundled captures. ``MANIFEST.toml`` lists the captures, and ``make pcaps`` creates the captures."""

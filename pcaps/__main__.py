@@ -8,7 +8,7 @@ from pcaps.manifest import FOLDER, entries, made, written_down
 
 
 def main() -> None:
-    """Make the captures named, or all of them, and update their hashes and frame counts."""
+    """Create the named captures, or all captures, and update their hashes and frame counts."""
     wanted = set(sys.argv[1:])
     facts = {}
     for entry in entries():

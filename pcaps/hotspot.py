@@ -1,11 +1,13 @@
-"""Makes the hot-spot capture: what a switch port sees when four sources send more than it can forward.
+"""Creates the hot-spot capture: the input of a switch port whose four sources send more than the port can
+forward.
 
-``python -m pcaps.hotspot OUT``: 20 ms at the input of a 10 Gb/s port.  Four sources on 10 Gb/s links of their
-own send 1500-octet frames to one destination, each in a random share of its link's slots: 23 % most of the
-time, 28 % from 6 to 10 ms, so that the port is offered 9.2 and then 11.2 Gb/s.  VLAN 100, priority 3; three
-sources tag their flows (CN-TAG), the fourth is a single-flow station and does not.  The port's LLDP frame
-with its congestion notification TLV comes first.  Frames are cut at 128 octets, as captures of a fast
-link are.
+``python -m pcaps.hotspot OUT`` creates 20 ms at the input of a 10 Gb/s port. Four sources on separate 10 Gb/s
+links send 1500-octet frames to one destination. Each source uses a random share of the slots of its link: 23
+%, or 28 % from 6 to 10 ms. The total load is therefore 9.2 Gb/s, or 11.2 Gb/s from 6 to 10 ms.
+
+The frames have VLAN 100 and priority 3. Three sources tag their flows (CN-TAG). The fourth source is a
+single-flow station without tags. The first frame is the port's LLDP frame with the congestion notification
+TLV. Frames are truncated to 128 octets, as in captures of fast links.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Makes the incast capture: four sources that each offer 10 Gb/s to one 10 Gb/s port.
+"""Creates the incast capture: four sources that each send 10 Gb/s to one 10 Gb/s port.
 
-``python -m pcaps.incast OUT``: 60 ms of what four hosts on 10 Gb/s links of their own send to one other:
-1500-octet frames back to back, each host a quarter of a slot after the one before.  VLAN 100, priority 3,
-no tags of any congestion management: a closed-loop replay shows the effect of each.  Frames are
-cut at 64 octets.
+``python -m pcaps.incast OUT`` creates 60 ms of traffic. Four hosts on separate 10 Gb/s links send 1500-octet
+frames without gaps to one host. Each host starts a quarter of a slot after the previous host. The frames have
+VLAN 100 and priority 3, without tags of a mechanism, so a closed-loop replay shows the effect of each
+mechanism. Frames are truncated to 64 octets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads ``MANIFEST.toml``: which captures there are, what each is good for, and the command that makes it."""
+"""Reader of ``MANIFEST.toml``, which contains the name, the purpose and the command of each capture."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PATH = FOLDER / "MANIFEST.toml"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One bundled capture.
+    """A bundled capture.
 
-    ``command`` makes it when run beside this folder, ``{out}`` being its path; ``sha256`` is the hash of
-    the capture itself: of a compressed one, what it decompresses to.
+    ``command`` creates the capture if it runs next to this folder, and ``{out}`` is the path of the capture.
+    ``sha256`` is the hash of the uncompressed capture.
     """
 
     file: str

@@ -1,9 +1,10 @@
-"""Makes the RoCE incast capture: eight queue pairs that each offer 25 Gb/s to one 25 Gb/s port.
+"""Creates the RoCE incast capture: eight queue pairs that each send 25 Gb/s to one 25 Gb/s port.
 
-``python -m pcaps.roce_incast OUT``: 12 ms of RDMA WRITEs of 4096 octets, ECT(0), from eight hosts on 25 Gb/s
-links of their own to one other, each an eighth of a slot after the one before, and that one's first
-acknowledgements, which show the pairs of queue pairs: the destination's are 0x201 to 0x208, the senders'
-0x101 to 0x108.  VLAN 100, priority 3.  Frames are cut at 80 octets.
+``python -m pcaps.roce_incast OUT`` creates 12 ms of RDMA WRITEs of 4096 octets with ECT(0). Eight hosts on
+separate 25 Gb/s links send to one host. Each host starts an eighth of a slot after the previous host. The
+capture also contains the first acknowledgements of the destination, which show the pairs of queue pairs. The
+queue pairs are 0x201 to 0x208 at the destination, and 0x101 to 0x108 at the senders. The frames have VLAN 100
+and priority 3, and are truncated to 80 octets.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ DURATION_NS = 12_000_000
 ACKNOWLEDGED_FRAMES = 32
 """Frames of a queue pair to an acknowledge …"""
 ACKNOWLEDGES = 4
-"""… and how many there are of it: their own way back is no part of the incast."""
+"""The number of acknowledgements, whose return path is not part of the incast."""
 
 _HOST = bytes.fromhex("0200000000")
 _HERE, _ECT_0, _DSCP = 10, 2, 26

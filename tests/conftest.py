@@ -75,7 +75,7 @@ THOROUGH = (
     "pcaps/test_manifest.py",
     "release/test_artifacts.py",
 )
-"""Test files that take long: `make test-all` runs these files, `make test` does not."""
+"""Slow test files, which `make test-all` runs and `make test` does not run."""
 
 
 def is_thorough(path: Path) -> bool:

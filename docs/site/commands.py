@@ -1,4 +1,4 @@
-"""The command reference, with a page for each command and its options, made from declarations."""
+"""The command reference: a page for each command with its options, from the declarations."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def machine_with(name: str, assignments: Iterable[str] = ()) -> Machine:
 
 
 def place_of(rate_bps: int = LINK_BPS) -> PortContext:
-    """Return a port with one station, which has one flow."""
+    """Return a port with one station and one flow."""
     return PortContext(
         rate_bps=rate_bps,
         link_rate_bps=LINK_BPS,

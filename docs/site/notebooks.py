@@ -23,7 +23,7 @@ _DOTS_PER_INCH = 110
 
 
 class Notebook:
-    """A notebook that is run once, in a folder that looks like the repository."""
+    """A notebook, which is run once in a folder with the same files as the repository."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Drawings for each mechanism: the states of its machines, and the response of its port to a queue."""
+"""Drawings for each mechanism: the states of its machines, and the response of its port to a queue length."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _flow_control(name: str) -> tuple[Subject, ...]:
 
 _RP = "Reaction point"
 _QUICK = ("cp.qsc=80kB", "cp.sf=40kB", "cp.sr=10kB", "rp.td=200us", "rp.rd=100Mb/s")
-"""Parameters with which a rate limiter goes through all its states in milliseconds."""
+"""Parameters with which a rate limiter reaches all its states in milliseconds."""
 _PAPER = ("rp.variant=paper", "rp.byte_counter=60kB", "rp.f=2", "rp.timer=200us", "rp.alpha_interval=1ms")
 _NIC = ("rp.variant=nic", "rp.decrease_interval=50us", "rp.alpha_interval=1ms", "rp.f=3")
 

@@ -1,4 +1,4 @@
-"""Stations and flows have the numbers that a dictionary of their keys assigns, whatever the batches and the
+"""Stations and flows have the numbers that a dictionary of their keys assigns, for any batches and any
 order.
 """
 

@@ -189,7 +189,7 @@ def test_interfaces_report_the_fcs_as_removed(tmp_path: Path) -> None:
 
 
 DELAYS_NS = [(n * 7919) % 20_000 for n in range(300)]
-"""Delay in ns of each frame on its way to the capture."""
+"""Delay of each frame between the device and the capture, in ns."""
 
 
 def slow(tmp_path: Path, frames: list[bytes], apart_ns: int) -> Path:

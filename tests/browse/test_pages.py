@@ -1,4 +1,4 @@
-"""Access to frames by number gives the same frames as reading in order, for all types of captures."""
+"""Pages of frames by number contain the same frames as a sequential read, for all types of captures."""
 
 from __future__ import annotations
 

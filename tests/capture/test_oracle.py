@@ -1,7 +1,7 @@
-"""Real captures against Wireshark's programs: every frame's time, lengths and interface, every link type.
+"""Real captures compared with Wireshark's programs: time, lengths, interface and link type of every frame.
 
-Files of one interface are merged and read by one tshark (starting it takes longer than reading); the others
-are read one by one.
+Files with one interface are merged and read by one tshark process, because tshark takes longer to start than
+to read. All other files are read separately.
 """
 
 from __future__ import annotations

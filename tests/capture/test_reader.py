@@ -1,4 +1,4 @@
-"""Opening and reading captures from all sources gives the same frames."""
+"""A capture contains the same frames when it is opened from different sources."""
 
 from __future__ import annotations
 

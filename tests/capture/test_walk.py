@@ -1,4 +1,4 @@
-"""The interpreted walk and the compiled walk give the same results."""
+"""The interpreted walk and the compiled walk return the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing: the written octets, reading them back, and agreement of all ways of writing."""
+"""Writing: the written octets, the frames read from the written file, and agreement of all writers."""
 
 from __future__ import annotations
 

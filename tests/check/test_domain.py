@@ -1,5 +1,5 @@
-"""Rules for congestion notification domains: each rule finds its planted fault, and no other rule reports
-it.
+"""Rules for congestion notification domains: each rule finds its planted fault, and no other rule reports the
+fault.
 """
 
 from __future__ import annotations

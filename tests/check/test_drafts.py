@@ -217,7 +217,9 @@ def test_other_message_priorities_are_found(kind: str, rule: str) -> None:
 
 
 def messages_apart(kind: str, *octets: int, **fields: Any) -> list[Event]:
-    """Return messages with ``octets`` octets of their priority between them, in frames of 1500 octets."""
+    """Return messages with ``octets`` octets of traffic in their priority between them, in frames of 1500
+    octets.
+    """
     whole, other = (frame(f"vlan id=5 priority={each} ip udp data", data=bytes(1454)) for each in (3, 5))
     seen: list[bytes] = [ecm(kind=kind)]
     for each in octets:

@@ -43,7 +43,9 @@ def test_every_rules_fault_is_planted_by_tests(rule: str) -> None:
 
 @pytest.mark.parametrize(("family", "rule"), RULES, ids=[rule.id for _, rule in RULES])
 def test_cited_clauses_exist(family: Family, rule: Rule) -> None:
-    """Sections of wire-formats and algorithms exist; 802.1Q is cited as deep as these quote it."""
+    """The cited sections of wire-formats and algorithms exist, and citations of 802.1Q have the same depth as
+    in these documents.
+    """
     pages = {name: (FOLDER.parent / f"{name}.md").read_text() for name in ("wire-formats", "algorithms")}
     quoted = {"30", "31", "32", "33"} | set(re.findall(r"802\.1Q (3\d\.\d+)", pages["wire-formats"]))
     for part in re.sub(r" \(.*?\)", "", rule.clause).split("; "):

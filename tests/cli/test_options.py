@@ -1,4 +1,7 @@
-"""Options: each name has one meaning; former names, program options, and options of other programs."""
+"""Options: each name has one meaning.
+
+Former names of options, and names of other programs' options, cause helpful errors.
+"""
 
 from __future__ import annotations
 

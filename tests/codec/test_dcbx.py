@@ -38,8 +38,10 @@ QAZ = bytes.fromhex("""
     fe06 0080c2 0b 88 08
     fe0e 0080c2 0c 00 63 12b7 c5 0030 a1 8906
 """)
-"""ETS: willing, 4 classes, priority 3 in class 3, 50 % each for 0 and 3, which are ETS; PFC: willing, 8
-priorities, 3 is protected; applications: UDP port 4791 in 3, DSCP 48 in 6, FCoE in 5."""
+"""ETS: willing, 4 classes. Priority 3 is in class 3, and classes 0 and 3 have 50 % each and use ETS. PFC:
+willing, 8 priorities, priority 3 is protected. Applications: UDP port 4791 in priority 3, DSCP 48 in priority
+6, FCoE in priority 5.
+"""
 CEE_TLV = bytes.fromhex("""
     fe3d 001b21 02
         020a 00 00 00000007 00000006
@@ -47,8 +49,10 @@ CEE_TLV = bytes.fromhex("""
         0606 00 00 c0 00 08 08
         0810 00 00 c0 00 8906 00 1b21 08 12b7 01 1b21 80
 """)
-"""Control: changes 7, acknowledged 6; groups: on, willing, priority 3 in 1, 4 in 15, 60 % and 40 %; PFC: on,
-willing, 3; applications: FCoE in 3, port 4791 in 7."""
+"""Control: 7 changes, 6 acknowledged. Groups: enabled, willing, priority 3 in group 1, priority 4 in group
+15, 60 % and 40 %. PFC: enabled, willing, priority 3. Applications: FCoE in priority 3, port 4791 in priority
+7.
+"""
 CN = CongestionNotificationTLV(cnpv=8)
 
 

@@ -109,7 +109,7 @@ def test_first_wrong_field_in_wire_order_is_named() -> None:
 
 
 def test_numbers_of_numpy_are_integers_of_full_width() -> None:
-    """Shifting a numpy integer at its own width would lose upper bits."""
+    """A shift of a numpy integer by its own width would lose the upper bits."""
     value = VLAN(priority=np.uint8(7), dei=np.uint8(1), id=np.uint16(4095))  # type: ignore[arg-type]  # what is tried
     assert value.build() == VLAN(priority=7, dei=1, id=4095).build()
     tag = ITag(isid=np.uint32(0xABCDEF))  # type: ignore[arg-type]  # what is tried

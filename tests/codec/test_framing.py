@@ -121,7 +121,7 @@ def test_802_3_length_beyond_the_frame_is_malformed(length: int) -> None:
 
 
 def test_ip_length_bounds_the_layers_inside() -> None:
-    """The IP packet ends at its total length, within an 802.3Q frame that is padded."""
+    """In a padded 802.3Q frame, the IP packet ends at its total length."""
     octets = (
         bytes(12)
         + b"\x81\x00\x00\x01\x08\x00"

@@ -38,7 +38,7 @@ def depends_on(value: Layer, key: str) -> set[str]:
 
 
 def changed_field(octets: bytes, frame: Frame, placed: Placed, bit: int) -> None:
-    """Flip a bit of ``placed`` and check what decoding makes of it, strictly and laxly."""
+    """Flip a bit of ``placed``, and check the results of strict and lax decoding."""
     spoilt = flipped(octets, bit)
     try:
         strict = decode(spoilt)

@@ -1,7 +1,9 @@
-"""tshark beside the codec: addresses, tags, types, MAC Control and LLDP fields of every Ethernet frame.
+"""Comparison of tshark and the codec: addresses, tags, types, MAC Control and LLDP fields of every Ethernet
+frame.
 
-The Ethernet frames of real captures, of the bundled ones and crafted here go into one capture that tshark
-reads in one run.  Where the two differ on purpose, DELIBERATE gives the reason; nothing else may differ.
+The Ethernet frames of real captures, bundled captures and crafted captures are merged into one capture, which
+one tshark process reads. DELIBERATE lists the intended differences with the reasons. No other difference is
+allowed.
 """
 
 from __future__ import annotations
@@ -69,11 +71,16 @@ from tests.standards.known_answers import KNOWN_ANSWERS
 
 
 _FIRST_FRAMES, _STEP_FRAMES = 2_000, 97
-"""The number of first frames that are compared; of a long capture's others, a few."""
+"""The number of compared frames at the start of a capture, and the step between the compared frames after
+these.
+"""
 
 
 def from_capture(path: Path) -> Iterator[Sample]:
-    """Yield the Ethernet frames of a capture, as far as it can be read; of a long one not all."""
+    """Yield the Ethernet frames of a capture until the first error.
+
+    Only some frames of a long capture are returned.
+    """
     try:
         reader = open_capture(path)
     except CaptureError:  # another format, or a compression left to other programs
@@ -297,7 +304,7 @@ def test_drawn_frames(tmp_path: Path) -> None:
 
 
 def drawn(count: int) -> list[bytes]:
-    """Return whole and spoilt tagged and MAC Control frames, the same ones every time."""
+    """Return complete and damaged tagged frames and MAC Control frames. Each call returns the same frames."""
     control = pause_frames() | pfc_frames()
     collected: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""LLC headers and organizations' TLVs have their fields in every frame that has them."""
+"""Columns contain the fields of LLC headers and organization-specific TLVs of every frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps: frames that are built together equal frames that are built one by one."""
+"""Sweeps: frames from a vectorised build equal frames that are built separately."""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ def bridge(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed
 
 
 def obeys(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
-    """Forward everything but PFC, and hold priority 3 toward the near side while it is paused."""
+    """Forward all frames except PFC, and stop priority 3 towards the near side while the priority is
+    paused.
+    """
     ahead, back = bridge(near, far)
     spans = paused(near)
 

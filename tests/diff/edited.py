@@ -18,7 +18,7 @@ GAP_NS = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Captured:
-    """A frame of a capture, with its time, its captured octets and its original length."""
+    """A captured frame with its time, its captured octets and its original length."""
 
     time_ns: int
     octets: bytes

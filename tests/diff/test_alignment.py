@@ -20,7 +20,7 @@ MAX_OCTETS = 120
 
 
 def digests(contents: ArrayLike, times: ArrayLike | None = None) -> Digests:
-    """Return frames of which all else follows from their contents."""
+    """Return digests whose other parts depend only on the contents."""
     whole = np.asarray(contents, np.uint64)
     count = len(whole)
     part = whole.astype(np.uint32)
@@ -60,7 +60,10 @@ def test_ordered_pairs_are_the_longest_subsequence(
 
 
 def test_missing_one_of_equal_frames_is_found() -> None:
-    """The missing one is identified by its time, or by its neighbours where the clocks differ too."""
+    """The missing frame is identified by its time.
+
+    If the clocks differ too, the frame is identified by its neighbours.
+    """
     contents = np.tile([1, 1, 2, 1, 3], 40)
     for gone in (0, 17, 199):
         kept = np.delete(np.arange(200), gone)
@@ -71,7 +74,7 @@ def test_missing_one_of_equal_frames_is_found() -> None:
 
 
 def test_repeating_contents_align_by_time() -> None:
-    """Captures whose contents repeat as a whole, with a clock ahead, and with one that is less exact."""
+    """Captures with periodic contents align if a clock is ahead, or if a clock has a lower resolution."""
     rng = np.random.default_rng(5)
     contents = np.tile(rng.integers(1, 60, 500), 20)
     kept = np.delete(np.arange(10_000), np.arange(7, 10_000, 100))

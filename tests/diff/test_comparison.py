@@ -39,7 +39,7 @@ EDITS = ("remove", "insert", "cut", "retime", "move", *FIELDS)
 
 @st.composite
 def edits(draw: st.DrawFn) -> tuple[list[int], dict[int, str]]:
-    """Frames by number, some of which are there often, and edits of some that are no neighbours."""
+    """Draw frames by number, with repeated frames, and edits of frames that are not adjacent."""
     count = draw(st.integers(12, 40))
     numbers = [draw(st.integers(0, 4)) if draw(st.booleans()) else 100 + place for place in range(count)]
     places = draw(st.lists(st.integers(0, count // 4 - 1), unique=True, max_size=6))
@@ -146,7 +146,7 @@ def test_small_windows_find_the_same_differences(tmp_path: Path, window: int) ->
 
 
 def test_repeated_frames_are_matched_across_windows(tmp_path: Path) -> None:
-    """Neither what a window ends with, nor the same frames elsewhere, take the place of what was changed."""
+    """A changed frame is not matched with the last frames of a window or with equal frames elsewhere."""
     before = captured([100 + place % 40 for place in range(600)])
     after: list[Captured] = []
     expected: set[tuple[str, int, int, tuple[str, ...]]] = set()

@@ -83,7 +83,7 @@ def at_once(
 
 
 def _afresh(batch: Batch) -> Batch:
-    """Return a batch in front of which nothing was displayed."""
+    """Return a batch before which no frame was displayed."""
     if batch.timeline is None:
         return batch
     return dataclasses.replace(batch, timeline=dataclasses.replace(batch.timeline, displayed=Displayed()))

@@ -133,7 +133,9 @@ def test_missing_time_is_shown_as_missing() -> None:
 
 @pytest.mark.parametrize("behind", ["", "8100 e005", "88e7 e0000001 02000000cc01 02000000cc02"])
 def test_a_sampled_frame_of_another_station_is_suspicious(behind: str) -> None:
-    """The message goes to the source of what it shows; inside a backbone, to the customer."""
+    """A message goes to the source of the sampled frame. Inside a backbone, a message goes to the
+    customer.
+    """
     told = "02:00:00:00:00:09 [suspicious: the message is for {}] → 02:00:00:00:00:02"
     addressee = "02:00:00:00:cc:01" if behind.startswith("88e7") else "02:00:00:00:00:01"
     items = []

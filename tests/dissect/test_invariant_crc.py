@@ -18,7 +18,7 @@ BATCH = Batch.from_frames([GOOD, BAD, GOOD[:-2]], original=[len(GOOD)] * 3)
 
 
 def texts(form: Listing, *, whole: bool) -> list[str]:
-    """Return the text of each frame, of a whole batch or one by one."""
+    """Return the text of each frame, from the whole batch or from single frames."""
     if whole:
         return b"".join(map(bytes, form.batch(BATCH, LINKS))).decode().splitlines()
     return [form.record(record).rstrip("\n") for record in records(BATCH, LINKS)]

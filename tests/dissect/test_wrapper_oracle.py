@@ -44,7 +44,10 @@ def values(text: str) -> list[str]:
 
 
 def compare(program: str, frames: Sequence[bytes], path: Path) -> set[str]:
-    """Assert that tshark has the same fields in frames; return the names of those that no frame has."""
+    """Assert that tshark finds the same fields in frames.
+
+    Return the names of the fields that no frame contains.
+    """
     compared = names(program)
     # without an option it guesses by the addresses whether there is a control word
     command = [program, "-n", "-r", str(written(path, frames)), "-d", "mpls.label==16,pwethcw"]

@@ -290,7 +290,9 @@ CUT_HEADER = bytes.fromhex(
     "0200000000020200000000010800458c002c1e504000401107e30a0000010a000002"
     "e56112b7001800000345ffff803f51348034c96cee794049"
 )
-"""A SEND last with immediate data that ends in front of these, its invariant CRC right."""
+"""A SEND last with immediate data that is truncated before the immediate data, with a correct invariant
+CRC.
+"""
 
 
 def crc_holds(octets: bytes) -> bool:

@@ -95,7 +95,7 @@ def decoded(batch: Batch) -> list[Frame]:
 
 
 def outermost(frame: Frame, field: FilterField) -> tuple[int, FieldSource, Field] | None:
-    """Return the first layer of the outermost frame that has a field, and where it has it."""
+    """Return the first layer of the outermost frame that contains a field, and the offset of the field."""
     for index, layer in enumerate(frame.layers[: next(iter(frame.inner_frames()), None)]):
         for source in field.sources:
             if type(layer) is source.format and part_of(source)(layer):
@@ -184,7 +184,7 @@ def test_every_field_is_set_as_by_codec() -> None:
 def _get_gives_what_was_set(
     field: FilterField, value: int | bytes, after: Batch, frames: Sequence[Frame]
 ) -> None:
-    """Hold columns to the value wherever the frame is still read as the same layers."""
+    """Assert that columns contain the value if the frame still decodes to the same layers."""
     columns = extract(after, [field.name], interfaces=INTERFACES, ethertypes=ETHERTYPES)
     column = columns[field.name].lists()
     for listed, frame, new in zip(column, frames, decoded(after), strict=True):

@@ -1,4 +1,4 @@
-"""Feedback that a capture holds: whom it reaches, whatever the batches, and what forged frames come to."""
+"""Feedback in a capture: recipients of messages for all batch sizes, and effects of forged frames."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TELLING = {
     ("fecn", 1): {"rlq_id": 1, "rate_kbps": 10**6},
     ("dbp", 1): {"rate_kbps": 10**6},
 }
-"""Fields of messages that slow their flow down, by mechanism and kind."""
+"""Fields of messages that reduce a flow's rate, by mechanism and message type."""
 NAMES = sorted({name for name, _ in TELLING})
 
 

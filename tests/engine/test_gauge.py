@@ -27,8 +27,8 @@ EVENTS = 60
 
 
 def _events(generator: random.Random, second: int) -> list[tuple[int, int, int]]:
-    """Return events of time, priority and octets: one priority up to event ``second``, three priorities after
-    it.
+    """Return events of time, priority and octets: one priority before event ``second``, and three priorities
+    from this event on.
     """
     levels = [0] * PRIORITIES
     now_ns, events = 0, []

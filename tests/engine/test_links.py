@@ -29,7 +29,7 @@ def at_port(loop: Loop) -> NDArray[Any]:
 def with_links(
     replay: ClosedLoopReplay, *, rate_bps: int = 10**10, to_port_ns: Any = 0, to_station_ns: Any = 10_000
 ) -> Loop:
-    """Return the result of ``replay`` on such links; delays of fewer stations are the first ones'."""
+    """Return the result of ``replay`` with the given links. Stations without a delay use the first delays."""
     whole = [
         [*given, *[0] * (STATIONS - len(given))] if isinstance(given, list) else given
         for given in (to_port_ns, to_station_ns)

@@ -1,6 +1,6 @@
-"""The rules of `ecmproto.control.engine.loop`, one by one, on captures made by hand.
+"""The rules of `ecmproto.control.engine.loop`, on handmade captures.
 
-At 10 Gb/s, frames of 976 octets take 800 ns, and frames of 101 octets 100 ns.
+At 10 Gb/s, a frame of 976 octets takes 800 ns, and a frame of 101 octets takes 100 ns.
 """
 
 from __future__ import annotations
@@ -203,7 +203,9 @@ def test_rule_4_message_precedes_frame_of_same_time() -> None:
 
 
 def test_rule_4_congestion_point_timer_precedes_simultaneous_frame() -> None:
-    """FECN's first update finds the octets of the first frame, not of the one that comes at that time."""
+    """FECN's first update counts the octets of the first frame, and not the octets of the simultaneous
+    frame.
+    """
     alone = run([Sent(0, 1), Sent(999_999, 1), Sent(2_500_000, 1)], "fecn", "rp.N0=1", "cp.T=1ms")
     both = run([Sent(0, 1), Sent(1_000_000, 1), Sent(2_500_000, 1)], "fecn", "rp.N0=1", "cp.T=1ms")
     ticks = [
@@ -238,7 +240,7 @@ def test_port_drops_frames_beyond_its_buffer() -> None:
 def test_tagged_frames_fit_a_full_buffer_equally(
     buffer: dict[str, int],
 ) -> None:
-    """Two sources of 10 Gb/s: a full buffer leaves holes of 1500 octets, never one of 1510."""
+    """With two sources of 10 Gb/s, a full buffer has gaps of 1500 octets, and never a gap of 1510 octets."""
     gap_ns = 1_219.2
     starts_ns = ((0, 1), (5_000_000, 2))
     frames = sorted(
@@ -253,7 +255,7 @@ def test_tagged_frames_fit_a_full_buffer_equally(
 
 
 def shared_link(limited_every: int, unlimited_every: int) -> Loop:
-    """One station sends two flows, one of them through a congested priority, on a link of 10 Gb/s."""
+    """One station sends two flows on a link of 10 Gb/s, and one of the flows uses a congested priority."""
     gap_ns, slots = 1_219.2, 3_000
     frames = [Sent(int(k * gap_ns) + 3, 2, 1500, 3) for k in range(slots)]
     for every, priority, after_ns in ((limited_every, 3, 0), (unlimited_every, 5, 7)):

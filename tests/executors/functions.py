@@ -26,7 +26,7 @@ def seeded(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any
 
 
 def arrays(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return more of the kind that was given."""
+    """Return more arrays of the given type."""
     return {
         "whole": data["array"] * 2,
         "text": data["text"],
@@ -36,7 +36,7 @@ def arrays(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any
 
 
 def mishaps(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Fail, die always, die once, or take its time, by ``what``."""
+    """Fail, crash on every attempt, crash once, or run slowly, according to ``what``."""
     what = data.get("what", "")
     if what == "fail":
         raise ValueError(f"no {data['x']}")

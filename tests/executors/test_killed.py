@@ -1,4 +1,4 @@
-"""A sweep of compiled points is repeated after its worker, its scheduler or the command was killed."""
+"""A sweep of compiled points is repeated after a kill of the worker, the scheduler or the command."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Sweep:
         ]  # fmt: skip
 
     def start(self, address: str = "", *, progress: bool = False) -> subprocess.Popen[str]:
-        """Start it with a scheduler, or alone; its progress names workers that die."""
+        """Start the sweep with a scheduler or without a scheduler. The progress output names crashed
+        workers.
+        """
         who = ["--scheduler", address] if address else ["--jobs", "1"]
         environment = {
             **os.environ,

@@ -29,7 +29,7 @@ _PATTERNS = (
 
 
 class Drawer:
-    """Draws random filters; the same seed and pool give the same filters."""
+    """Draws random filters, which depend only on the seed and the pool."""
 
     def __init__(self, pool: Pool, seed: int) -> None:
         self._pool = {name: values for name, values in pool.items() if values}
@@ -69,7 +69,7 @@ class Drawer:
         return self._compared(field)
 
     def _field(self, *kinds: str) -> FilterField:
-        """Draw a field, of some kinds, that is there somewhere."""
+        """Draw a field of certain types that occurs in the pool."""
         return self._random.choice(self._fields(*kinds))
 
     def _fields(self, *kinds: str) -> list[FilterField]:

@@ -47,9 +47,11 @@ def _parser() -> Lark:
 
 
 def read(text: str) -> tuple[Any, ...]:
-    """Return a filter's tree as nested tuples; of a text that is none, where it stops and what could follow.
+    """Return a filter's tree as nested tuples.
 
-    The latter is None for a character that begins nothing.
+    For an invalid filter, return the position of the error and the possible continuations.
+
+    The possible continuations are None for a character that starts no token.
     """
     try:
         return plain(_parser().parse(text))
@@ -65,7 +67,7 @@ def read(text: str) -> tuple[Any, ...]:
 
 
 def plain(node: Tree[Token] | Token) -> tuple[Any, ...]:
-    """Return a node: its rule, its place, what is in it."""
+    """Return a node as its rule, its position and its content."""
     if isinstance(node, Token):
         return str(node), node.start_pos, node.end_pos
     place = () if node.meta.empty else (node.meta.start_pos, node.meta.end_pos)

@@ -26,7 +26,7 @@ CAPTURES = (
 
 
 def _spelled(field: FilterField, value: Value, shown: str) -> bool:
-    """Whether a value is the one that is shown."""
+    """Return whether a value equals the shown value."""
     match field.kind, value:
         case ("number", int()):
             return value == int(shown, 0)

@@ -35,7 +35,7 @@ _TESTS = st.recursive(
 
 @st.composite
 def _nearly(draw: st.DrawFn) -> str:
-    """Draw a filter with one piece put in, or taken for what stood there."""
+    """Draw a filter with one inserted or replaced piece."""
     words = draw(_TESTS).split(" ")
     at = draw(st.integers(0, len(words)))
     words[at : at + draw(st.integers(0, 1))] = draw(st.lists(_PIECES, max_size=2))

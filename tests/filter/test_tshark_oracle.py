@@ -129,7 +129,7 @@ def tshark(path: Path, *arguments: str) -> list[str]:
 
 
 def compare(frames: Corpus, count: int, seed: int) -> None:
-    """Fail for a drawn filter that selects other frames than tshark's among those that are agreed on."""
+    """Fail if a drawn filter selects different frames than tshark among the frames with equal fields."""
     pool = {name: _values(frames, name) for name in FIELDS}
     drawer = Drawer(pool, seed)
     wrong, telling, compared = [], 0, 0
@@ -152,7 +152,10 @@ def compare(frames: Corpus, count: int, seed: int) -> None:
 
 
 def ours(frames: Corpus, filter: Filter) -> set[int]:
-    """Return the numbers of the frames that a filter selects; fail where it does so in one way only."""
+    """Return the numbers of the frames that a filter selects.
+
+    Fails if both evaluations of the filter disagree.
+    """
     one_by_one = {record.number for record in frames.records if filter.matches(record)}
     numbers = [batch.numbers[selected(batch, filter)] + 1 for batch in frames.batches]
     assert np.concatenate(numbers).tolist() == sorted(one_by_one), filter.text

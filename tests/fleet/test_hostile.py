@@ -205,7 +205,7 @@ def test_a_name_without_results_stops_no_fleet(
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """A finished fleet and its captures; one capture is processed in parts."""
+    """Return a finished fleet and its captures. One capture is processed in parts."""
     folder = tmp_path_factory.mktemp("fleet")
     (folder / "captures").mkdir()
     for name in (*CAPTURES, "qcn_cp.pcapng"):
@@ -219,7 +219,7 @@ def stats(captures: Path, out: Path) -> int:
 
 
 def spoilt(document: Any, draw: random.Random, value: Any) -> Any:
-    """Return a document with a value in a drawn place, or without that place."""
+    """Return a document in which a value at a drawn position is replaced or removed."""
     if not isinstance(document, dict | list) or not document or draw.random() < 0.1:
         return value
     place = draw.choice(list(document) if isinstance(document, dict) else range(len(document)))

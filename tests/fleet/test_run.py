@@ -31,7 +31,9 @@ PART = "40kB"
 
 @pytest.fixture(scope="module")
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Captures of two racks: large and small, pcap, pcapng and packed, one cut short, one that is none."""
+    """Return captures of two racks: large and small captures, pcap and pcapng files, a compressed file, a
+    truncated file and an invalid file.
+    """
     folder = tmp_path_factory.mktemp("captures")
     pool = _frames("mixed.pcap", "pfc.pcap", "ecm_cp.pcap")
     random = np.random.default_rng(1)
@@ -67,7 +69,10 @@ def one_job_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fleet(kind: str, captures: Path, out: Path, *options: str, code: int = 3) -> Lines:
-    """Run a fleet and return its manifest; by default the exit code is for captures with an invalid one."""
+    """Run a fleet and return its manifest.
+
+    By default, the exit code must be the exit code for an invalid capture.
+    """
     assert run(["fleet", kind, str(captures), "-w", str(out), "--part-size", PART, *options]) == code
     return lines_of(out)
 

@@ -1,6 +1,6 @@
-"""Run where the formats of docs/extending.md are installed: finds them wherever formats are distinguished.
+"""Checks that every part of ecmproto handles the installed formats of docs/extending.md.
 
-``python -m tests.formats.check_added NAME…`` runs checks, and prints the errors of failed ones as JSON.
+``python -m tests.formats.check_added NAME…`` runs checks, and prints the errors of failed checks as JSON.
 """
 
 from __future__ import annotations

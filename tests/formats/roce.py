@@ -47,10 +47,10 @@ def cnp_frame(
     dscp: int = CNP_DSCP,
     source_port: int = SOURCE_PORT,
 ) -> Frame:
-    """Return the CNP frame that requests the sender at ``dst`` to slow down its ``queue_pair``.
+    """Return the CNP frame that requests the sender at ``dst`` to reduce the rate of its ``queue_pair``.
 
-    Addresses are octets or text; both IP addresses are of one version.  With a ``vlan`` it has a tag of that
-    identifier and ``priority``.
+    Addresses are octets or text. Both IP addresses have the same version. With ``vlan``, the frame has a VLAN
+    tag with this identifier and with ``priority``.
     """
     header = Ethernet(dst=dst, src=src)
     tags: list[Layer] = [] if vlan is None else [VLAN(id=vlan, priority=priority)]

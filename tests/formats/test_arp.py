@@ -275,7 +275,9 @@ def _text(values: list[Any]) -> str:
 
 
 def test_addresses_equal_those_of_tshark(tmp_path: Path) -> None:
-    """Compare complete packets; of others tshark shows no address, and a partial one is an address here."""
+    """Only complete packets are compared, because tshark shows no addresses of other packets and no partial
+    addresses.
+    """
     asked = [word for name in FIELDS for word in ("-e", name)]
     command = [requires("tshark"), "-n", "-r", str(_capture(tmp_path, WHOLE)), "-T", "fields", *asked]
     rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

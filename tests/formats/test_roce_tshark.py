@@ -27,7 +27,7 @@ RELIABLE_DATAGRAM = 0x40
 
 
 def numbers(text: str) -> list[int | str]:
-    """Return values as numbers, in any notation; those that tshark prints twice, once."""
+    """Return values as numbers, for any notation. Values that tshark prints twice are returned once."""
     found: list[int | str] = []
     for each in filter(None, text.split(",")):
         try:

@@ -9,9 +9,10 @@ BEAT_S = 0.5
 
 
 class FakeDevice:
-    """Falls silent when ``dies`` holds of all frames that it got since it was brought back.
+    """A simulated device that stops responding if ``dies`` is true for the frames since the last restart.
 
-    It comes back ``lives`` times, and forgets what it got, also when it is alive where it ``recovers``.
+    The device restarts at most ``lives`` times. A restart forgets all frames, also if ``recovers`` restarts a
+    running device.
     """
 
     def __init__(

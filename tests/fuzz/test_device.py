@@ -23,7 +23,7 @@ from tests.namespaces import FAR, NEAR, Network
 
 
 def unchecked() -> None:
-    """Let it wait."""
+    """Do not check the waiting time."""
 
 
 @contextmanager

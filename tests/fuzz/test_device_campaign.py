@@ -180,7 +180,7 @@ def lying(octets: bytes) -> bool:
 
 
 def killed_by(indices: Sequence[int]) -> Callable[[Sequence[bytes]], bool]:
-    """Return a condition that is true if all these cases are among the frames."""
+    """Return a condition that is true if the frames contain all these cases."""
     wanted = {CASES[index].octets.ljust(60, b"\0") for index in indices}
     return lambda frames: wanted <= set(frames)
 

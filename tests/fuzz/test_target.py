@@ -52,7 +52,7 @@ def planted(defect: str, *place: str, seconds: float = 2.0) -> Command:
 
 
 def shown_again(folder: Path) -> CaseOutcome:
-    """Return its end when a user runs the stored script, without any limit but its own."""
+    """Return the exit code of the stored script when a user runs the script without further limits."""
     words = ("sh", "-c", f"cd {folder} && sh reproduce.sh")
     return Command(arguments=words, seconds=600, memory_octets=1 << 40).run(folder / "finding.json")
 

@@ -31,7 +31,7 @@ ETHERTYPES = EtherTypes(csig=0x9900, key_frame=0x9901)
 MAX_LAYERS = 400
 """Maximum number of layers that tshark dissects."""
 STOP_AT = ("ip", "ipv6", "llc", "arp", "mpls", "pppoes", "pppoed", "infiniband", "vxlan")
-"""Layers that tshark dissects deeper than the codec, so that it may find other frames in them."""
+"""Layers that tshark dissects further than the codec, so tshark may find more frames inside."""
 
 SAMPLED = "ecmproto.sampled:TRUE"
 """The preference that shows the frames inside messages."""

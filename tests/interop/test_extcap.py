@@ -69,7 +69,7 @@ _SENTENCE = re.compile(r"(extcap|interface|control|value|dlt|arg) ((?:\{[a-z]+=[
 
 
 def attributes(line: str) -> tuple[str, dict[str, str]]:
-    """Return a sentence's kind and attributes; patterns have braces in them, which Wireshark takes."""
+    """Return the type and the attributes of a sentence. Patterns contain braces, which Wireshark accepts."""
     match = re.match(r"(\w+) ", line)
     assert match is not None, line
     return match[1], dict(re.findall(r"\{([a-z]+)=((?:[^{}]|\{[^{}]*\})*)\}", line))

@@ -75,7 +75,7 @@ def compiled_in(cache: Path) -> Path:
 
 
 def planted_in(cache: Path, trace: Path) -> Path:
-    """Spoil the one file of ``cache`` so that it makes ``trace`` where it is loaded; return it."""
+    """Change the only file of ``cache`` so that the loaded form has this ``trace``, and return the file."""
     file = compiled_in(cache)
     plant(file, pickle.dumps(Planted(trace)))
     return file
@@ -244,7 +244,9 @@ def total(generator, count):
 
 
 def test_cached_code_with_generator_runs_first(elsewhere: dict[str, str], tmp_path: Path) -> None:
-    """Loaded without what numba loads to compile such code, it ended in a segmentation fault."""
+    """Cached code of this type caused a segmentation fault when numba's modules for its compilation were not
+    loaded.
+    """
     (tmp_path / "drawing_part.py").write_text(DRAWING)
     code = "from drawing_part import total; import numpy; print(total(numpy.random.default_rng(1), 3))"
     command = [sys.executable, "-B", "-c", code]

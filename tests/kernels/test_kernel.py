@@ -54,7 +54,7 @@ def run_code(code: str, folder: Path) -> str:
 
 
 def plant(file: Path, pickled: bytes) -> None:
-    """Put ``pickled`` into a file of the cache, in the place that is looked at."""
+    """Write ``pickled`` to the file of the cache that the next lookup reads."""
     stamp = file.read_bytes()[:32]
     file.write_bytes(stamp + hashlib.sha256(pickled).digest() + pickled)
 

@@ -61,7 +61,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
 
 
 def called(folder: Path, *words: str, program: str = "-m ecmproto_cli") -> tuple[int, str, str]:
-    """Return the exit code of a command, its messages and the modules of numba that it looked for."""
+    """Return the exit code of a command, its error messages, and the modules of numba that it tried to
+    import.
+    """
     imported = folder / "imported"
     imported.write_text("")
     paths = os.pathsep.join([str(folder), *filter(None, sys.path)])

@@ -109,7 +109,7 @@ def drive(network: OneLink, sources: Sources, until_ns: int, most: int) -> int:
 
 
 def driven(sources: TrafficSources, *, until_ns: int = 2**61, most: int = RING, **given: int) -> OneLink:
-    """Return the link after a run; its rings hold all frames up to RING of them."""
+    """Return the link after a run. The rings of the link contain up to RING frames."""
     network = new_link(**given)
     drive(network, as_interface(sources, Sources), until_ns, most)
     return network

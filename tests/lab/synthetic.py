@@ -74,10 +74,12 @@ def experiment(**changes: Any) -> Experiment:
 
 
 def simulate(given: Experiment, *, seed: int, watch: Watch | None = None, trace: object = None) -> RunResult:
-    """Return a run of any experiment as `run_result` has it: its first port is fuller the larger the seed.
+    """Return a synthetic run with the same arguments as `run_result`.
 
-    Every flow that starts within the first half has the same rate; ``watch`` is called ten times,
-    and ``trace`` gets nothing.
+    The first port is fuller for a larger seed.
+
+    Every flow that starts in the first half has the same rate. ``watch`` is called ten times, and ``trace``
+    is never called.
     """
     steps = 10
     for step in range(1, steps + 1):

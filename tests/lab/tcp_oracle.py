@@ -1,7 +1,8 @@
-"""A sender of RFC 5681, 6582, 6298 and 3042, word by word: no state is shared with the real one.
+"""A literal sender of RFC 5681, 6582, 6298 and 3042, which shares no state with the real sender.
 
-Sequence numbers count segments of one SMSS.  ``recover`` is the last sent segment's, as in RFC 6582.
-Its first value is less than a SYN's: with that, as printed, no duplicates would find segment 0 lost.
+Sequence numbers count segments of one SMSS. ``recover`` is the last sent segment, as in RFC 6582. The first
+value of ``recover`` is less than the sequence number of a SYN. With the printed value, duplicate
+acknowledgements would not detect the loss of segment 0.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class Sender:
         return self._what_the_window_allows(now_ns)
 
     def timer_expired(self, now_ns: int) -> list[int]:
-        """RFC 6298, 5.4 to 5.6, RFC 5681, 3.1, and RFC 6582, 3.2 (4); Linux: recovery's ssthresh is kept."""
+        """RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; and RFC 6582, 3.2 (4).
+
+        As in Linux, ssthresh of the recovery is kept.
+        """
         if self.in_fast_recovery:
             self.ssthresh = min(self.ssthresh, self._half_the_flight())
         elif self.timed_out != self.snd_una:

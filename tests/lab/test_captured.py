@@ -112,7 +112,7 @@ def replayed(path: Path, mechanism: str, changes: tuple[RateChange, ...] = ()) -
 
 
 def without_numbers(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield all columns but those that number frames: of a capture, or of what sources offered."""
+    """Yield all columns except columns that number frames of a capture or frames that sources offer."""
     for name in rows.dtype.names or ():
         if name not in ("serial", "cause"):
             yield name, rows[name]

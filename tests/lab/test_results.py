@@ -96,7 +96,10 @@ def test_every_measurement_can_be_read() -> None:
 
 
 def test_slowdown_is_by_way_through_empty_network() -> None:
-    """10 000 octets: 1500 over two links, then 8500; 0.5 µs for each link, 1 µs for the switch."""
+    """A transfer of 10 000 octets sends 1500 octets over two links, then 8500 octets.
+
+    Each link delays by 0.5 µs, and the switch by 1 µs.
+    """
     unloaded_ns = 2 * 1200 + 6800 + 2 * 500 + 1000
     assert list(value("slowdown.p50(r2)")) == pytest.approx([40_000 / unloaded_ns])
 

@@ -22,7 +22,7 @@ SIZES = "octets,share\n1000,0.5\n2MB,1\n"
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Callable[[str], str]:
-    """Return a function that writes a scenario with a flow of this pattern into a folder of its own."""
+    """Return a function that writes a scenario with a flow of this pattern into a temporary folder."""
     (tmp_path / "own").mkdir()
     (tmp_path / "other.csv").write_text(SIZES)
     (tmp_path / "own" / "sizes.csv").write_text(SIZES)

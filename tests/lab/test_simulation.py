@@ -60,7 +60,7 @@ def row(rates_bps: tuple[int, ...], flows: tuple[Flow, ...], duration_ns: int, *
 
 
 def bursts(*times: tuple[int, int]) -> Flow:
-    """Return a flow of bursts at given times, of given octets."""
+    """Return a flow of bursts with the given times and lengths."""
     return Flow(name="f", source="a", destination="b", pattern=Pattern.SCHEDULE, bursts=times)
 
 
@@ -240,7 +240,9 @@ def test_pause_spreads_upstream_to_the_victim(kind: str, pause: Thresholds | Non
 
 
 def test_pause_waits_for_the_frame_in_transmission() -> None:
-    """All frames take 1200 ns, but 2400 ns to h2; PAUSE takes 48 ns, and each link 500 ns."""
+    """A frame takes 1200 ns, or 2400 ns on the way to h2. PAUSE takes 48 ns, and each link delays by 500
+    ns.
+    """
     network = parse_topology("star hosts=3").network()
     links = tuple(
         dataclasses.replace(link, rate_back_bps=5 * 10**9 if link.a == "h2" else None)

@@ -43,7 +43,7 @@ def sent(network: TinyNetwork, kind: int = DATA) -> list[tuple[int, int]]:
 
 
 def losing(*segments: int, kind: int = DATA) -> Callable[[Seen], bool]:
-    """Return a function that loses each of these segments once for each time that it is named."""
+    """Return a function that drops each of these segments once per occurrence in the list."""
     left = list(segments)
 
     def lose(frame: Seen) -> bool:

@@ -84,8 +84,10 @@ def test_qcn_settles_just_above_its_set_point() -> None:
 
 
 def test_qcn_rate_rises_by_byte_counter_without_queue() -> None:
-    """Alone at C/10, past five cycles of 150 kB, R_AI comes on top of the target in every cycle: and half
-    of it, cycle by cycle, on top of the rate."""
+    """At C/10 and after five cycles of 150 kB, R_AI is added to the target in every cycle.
+
+    Half of this increase is added to the rate in each cycle.
+    """
     link = FluidLink(capacity_bps=C, set_point_octets=33_000)
     gains = QCNGains(rai_bps=5e6)
     curve = qcn_fluid(link, gains, sources=1, initial_bps=1e9, duration_ns=12_000_000)

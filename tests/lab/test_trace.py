@@ -103,7 +103,7 @@ def traced(path: Path, experiment: Experiment) -> tuple[Simulation, RunResult]:
 
 
 def links_of(path: Path) -> dict[str, list[tuple[int, bytes, Frame]]]:
-    """Return the frames of each interface of a trace: their times, octets, and what they decode to."""
+    """Return the frames of each interface of a trace, with times, octets and decoded layers."""
     with open_capture(path) as reader:
         batches = list(reader)
         names = [interface.name for interface in reader.interfaces]
@@ -342,7 +342,7 @@ def test_tshark_finds_each_segment_in_its_place(tshark: str, tmp_path: Path) -> 
 
 
 def with_draws_of_the_laboratory(machine: Machine, seed: int) -> Machine:
-    """Return a machine whose congestion point draws from the generator that a simulation gives it."""
+    """Return a machine whose congestion point uses the random generator of the simulation."""
     own = machine.congestion_point
 
     def congestion_point(context: PortContext, generator: np.random.Generator) -> CongestionPoint:

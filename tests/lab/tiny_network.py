@@ -1,4 +1,4 @@
-"""A network in plain Python for tests of sources: a NIC per host, a delay, loss and reordering.
+"""A network in plain Python for tests of sources: one NIC per host, a delay, loss and reordering.
 
 Each NIC is a queue that is served at link rate. A frame arrives ``delay_ns`` after its last bit was sent.
 """

@@ -76,7 +76,7 @@ class Agent:
         self.ask("unconfigure", "ports", self._interface, "lldp", "custom-tlv", *_CN_TLV)
 
     def end(self) -> None:
-        """Let lldpd send its last LLDPDU and end."""
+        """Wait until lldpd has sent its last LLDPDU and has exited."""
         self._program.terminate()
         self._program.wait(PATIENCE_S)
 

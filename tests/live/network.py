@@ -85,7 +85,9 @@ class Network:
                 self.received.append(Got(self.now_ns - START_NS, left))
 
     def run(self, duration_ns: int, *, load: float = 1.8, octets: int = 1500) -> None:
-        """Let the senders offer ``load`` times the port's rate together, one frame after the other each."""
+        """Run senders that together offer ``load`` times the port's rate, without gaps between the frames of
+        a sender.
+        """
         gap_ns = int(8 * octets * 10**9 / RATE_BPS / load * len(self.points))
         devices: list[Device] = [*self.points, self.port, self.edge]
         next_ns = [START_NS + n * gap_ns // len(self.points) for n in range(len(self.points))]

@@ -43,7 +43,7 @@ EDGE_MAC = bytes.fromhex("0200000000ee")
 
 
 class Bench:
-    """A port between sockets: what is sent to ``ends[i]`` comes in at its interface i."""
+    """A port between sockets. Frames that are sent to ``ends[i]`` arrive at interface i."""
 
     def __init__(self, mechanism: str, rate_bps: int) -> None:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(INPUTS + 2)]
@@ -62,7 +62,7 @@ class Bench:
         self.port.serve(self.sockets, time.monotonic_ns() + milliseconds * MS, 0)
 
     def settle(self) -> None:
-        """Run the port until it has nothing to do."""
+        """Run the port until no work is pending."""
         deadline = time.monotonic() + PATIENCE_S
         while select.select(self.own, [], [], 0)[0] or self.port.due_ns != NEVER_NS:
             assert time.monotonic() < deadline
@@ -94,7 +94,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def traffic() -> list[tuple[int, bytes]]:
-    """Return frames that are queued, bridged, flooded and discarded, each with where it comes in."""
+    """Return queued, bridged, flooded and discarded frames, each with its input interface."""
     learned = [(INPUTS, frame(RECEIVER, b"\xff" * 6)), (0, frame(1, RECEIVER)), (1, frame(2, RECEIVER))]
     bridged = [(0, frame(1, 2, 200)), (INPUTS, frame(RECEIVER, 1, 300)), (1, frame(2, 77, 400))]
     own = [(0, bytes.fromhex("0180c2000001") + bytes(54)), (1, b"\x02" * 10)]
@@ -132,7 +132,7 @@ def test_simultaneous_inputs_are_served_in_turn(bench: Bench) -> None:
 
 
 def ring_of(frames: Sequence[tuple[int, bytes]]) -> Ring:
-    """Return a ring as the kernel fills it with frames, each with its time by the clock of the day."""
+    """Return a ring that the kernel would fill with these frames, with times of the real-time clock."""
     slots, facts = np.zeros((256, 2048), np.uint8), new_record(RingFacts)
     facts.at, facts.slots, facts.slot_octets = slots.ctypes.data, *slots.shape
     for slot, (came_ns, octets) in zip(slots, frames, strict=False):
@@ -212,7 +212,7 @@ def test_frames_a_full_socket_refuses_go_to_python(bench: Bench) -> None:
 
 
 def sends_in_batches(bench: Bench, frames: Sequence[bytes]) -> None:
-    """Send frames to the first input, up to its socket's capacity at once."""
+    """Send frames to the first input, in groups of at most the socket's capacity."""
     for octets in frames:
         try:
             bench.ends[0].send(octets)
@@ -264,7 +264,7 @@ class WireBench:
         self.clock, self.device = clock, device
 
     def pushes(self, interface: int, frames: Sequence[bytes]) -> None:
-        """Let frames come in together, and the device do what it has to."""
+        """Deliver frames together, and run the device until no work is pending."""
         for octets in frames:
             self.ends[interface].send(octets)
         deadline = time.monotonic() + PATIENCE_S
@@ -277,8 +277,8 @@ class WireBench:
         self.device.serve(self._sockets, time.monotonic_ns() + milliseconds * MS, 0)
 
     def left_by(self, interface: int) -> list[bytes]:
-        """Return the frames that have left by an interface: sent ones, then the ones left for Python to
-        send.
+        """Return the frames that left through an interface: frames sent by compiled code, then frames for
+        Python to send.
         """
         left = []
         while select.select([self.ends[interface]], [], [], 0)[0]:

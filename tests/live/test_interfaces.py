@@ -254,7 +254,7 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
 
 @pytest.mark.slow
 def test_many_frames_arrive_as_they_were_sent(switched: Wires) -> None:
-    """Eight flows from two inputs through a port that is never full: sent no faster than it takes them."""
+    """Eight flows from two inputs pass a port that is never full, because the sender waits for the port."""
     program = switched.start(*CP, "--speed", "40G", "--buffer", "50000frames", "--mechanism", "ecm")
     # What the kernel holds for each processor is 1000 frames, of all who send to veth pairs there.
     count, at_once, flows = 200_000, 200, 8

@@ -47,7 +47,7 @@ def limited(clock: Clock) -> tuple[ReactionPoint, float]:
 
 
 def probes_of(clock: Clock) -> list[tuple[int, int]]:
-    """Return the times at which probes left, and their timestamps."""
+    """Return the departure times of probes, and the timestamps in the probes."""
     found = [(left.time_ns, decode(left.octets).get(E2CM)) for left in clock.left if left.interface == NET]
     return [(time_ns, e2cm.latency) for time_ns, e2cm in found if e2cm and e2cm.type == PROBE_FWD]
 

@@ -32,7 +32,7 @@ MODES = {
     (PRIORITY, False): DefenceMode.INTERIOR,
     (PRIORITY, True): DefenceMode.INTERIOR_READY,
 }
-"""The effects on a frame's priority on its way in, and on its CN-TAG on the way out (802.1Q 33.2)."""
+"""Effects of each mode on the priority of received frames and on the CN-TAG of sent frames (802.1Q 33.2)."""
 
 
 class Port(NamedTuple):
@@ -43,7 +43,9 @@ class Port(NamedTuple):
     agent: Agent
 
     def mode(self) -> DefenceMode | None:
-        """Return the mode that what it does to frames shows, None where it changed between the two."""
+        """Return the mode according to the observed effects on frames, or None if the mode changed during the
+        observation.
+        """
         self.net.send(TO_HOST)
         out = self._next(self.host, RECEIVER)
         self.host.send(FROM_HOST)
@@ -58,7 +60,7 @@ class Port(NamedTuple):
                 return got
 
     def becomes(self, mode: DefenceMode) -> bool:
-        """Return whether it comes to have this mode."""
+        """Return whether the port changes to this mode before the timeout."""
         deadline = time.monotonic() + PATIENCE_S
         while self.mode() is not mode:
             if time.monotonic() > deadline:

@@ -177,7 +177,7 @@ def test_frames_beyond_the_queue_limit_are_dropped() -> None:
 
 class TestBridging:
     def frames_of(self, port: SwitchPort, clock: Clock, interface: int, octets: bytes) -> dict[int, int]:
-        """Return by interface how many frames leave when one comes in."""
+        """Return the number of frames that leave through each interface after one frame arrived."""
         clock.left.clear()
         port.take(Batch.from_frames([octets]), interface, clock.now_ns)
         clock.pass_until(port, NEVER_NS)
@@ -393,7 +393,9 @@ class TestPausesFromTheOutput:
             assert not said or start_ns + 1000 > said[-1]
 
     def watched(self, frames: list[Came], *, obeys: str) -> tuple[list[tuple[int, int]], dict[str, int]]:
-        """Return the frames that leave a port with a watchdog of 200 µs, and its counters a second later."""
+        """Return the frames that leave a port with a watchdog of 200 µs, and the port's counters one second
+        later.
+        """
         clock = Clock()
         port = switch_port(clock, obeys=obeys, watchdog_ns=200_000)
         clock.drive(port, frames)

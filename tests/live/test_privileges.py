@@ -81,7 +81,7 @@ def metrics(wired: Wires) -> str:
     ],
 )
 def test_nothing_is_loaded_once_root_is_given_up(wired: Wires, words: str) -> None:
-    """A virtual environment in a home that only its owner may enter is unusable for others."""
+    """A virtual environment in a home folder that only its owner may read is unusable for other users."""
     for name in ("a", "b"):
         wired.pair(name)
     wired.ip("link", "set", "dev", "lo", "up")

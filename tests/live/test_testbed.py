@@ -62,7 +62,7 @@ def test_pauses_alone_avoid_drops_and_share_equally(mechanism: str, laboratory: 
 
 @pytest.mark.alone
 def test_frames_of_the_kernel_are_marked_and_slowed(laboratory: Laboratory) -> None:
-    """DCQCN's port marks what the kernel's own sockets send as ECT, and its edge answers with CNPs."""
+    """DCQCN's port marks ECT frames from the kernel's own sockets, and DCQCN's edge sends CNPs."""
 
     def judge(outcome: Outcome) -> dict[str, Miss]:
         drops, fairness = outcome["dropped_frames"], outcome["fairness"]

@@ -31,7 +31,9 @@ CP = "02000000cc010001"
 
 
 class Tag(NamedTuple):
-    """A tag as we name it, its length with one EtherType, and fields that are the same in all of them."""
+    """A tag with its name here, its length including one EtherType, and fields that are equal in all tags of
+    the format.
+    """
 
     layer: str
     octets: int
@@ -83,7 +85,9 @@ def ours(path: Path, fields: Sequence[str]) -> list[Row]:
 
 
 def theirs(tshark: str, path: Path) -> list[tuple[str, str]]:
-    """Return the outermost EtherType that tshark sees in each frame, and what it cannot read, in hex."""
+    """Return the outermost EtherType of each frame according to tshark, and the undecoded octets in
+    hexadecimal.
+    """
     words = [tshark, "-n", "-r", str(path), "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"]
     shown = subprocess.run(
         [*words, "-e", "eth.type", "-e", "data.data"],
@@ -145,7 +149,7 @@ def assert_right_tags(tag: Tag | None, middle: Sequence[Row], unread: Sequence[s
 
 
 def tagged_shares(middle: Sequence[Row]) -> list[float]:
-    """Return the share of each sender's frames with a tag, 0 where it sent nothing."""
+    """Return the fraction of tagged frames for each sender. The fraction is 0 if the sender sent no frame."""
     shares = []
     for sender in SENDERS:
         sent = [row for row in middle if row.source == sender and "ip" in row.layers]

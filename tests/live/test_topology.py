@@ -149,7 +149,7 @@ class TestCapacity:
     COST = TrafficCost(
         elapsed_ns=10**9, processor_ns=800_000_000, busiest_ns=400_000_000, frames=80 * 10**6 // (8 * 1442)
     )
-    """80 Mb/s came, and took two fifths of two processors, and of the one that is busiest."""
+    """A load of 80 Mb/s used two fifths of two processors, and two fifths of the busiest processor."""
 
     @pytest.mark.parametrize(
         ("differently", "most_bps"),

@@ -26,7 +26,9 @@ EXTRA_RUNS = 2
 BUFFER_OCTETS = 1000 * 1442
 """Octets of a port's 1000 frames of 1400 octets with their headers."""
 FEW_DROPS, _MANY_DROPS = 100, 2_500
-"""Drops beside some 11 thousand frames that leave the port while it counts; 8 thousand without control."""
+"""Drops among some 11 thousand frames that left the port during the measurement, or 8 thousand frames without
+control.
+"""
 _GROSS = 10
 """A device that waited for the processor for a tenth of a run was starved grossly."""
 
@@ -53,7 +55,7 @@ Judge = Callable[[Outcome], Mapping[str, Miss]]
 
 
 def missed(*, narrow: bool, wide: bool = True, any: bool = True) -> Miss:
-    """Return by how much a run misses something, given which of its bounds hold."""
+    """Return the amount by which a run misses its bounds. The arguments select the bounds."""
     return Miss.TOTAL if not any else Miss.CLEAR if not wide else Miss.NONE if narrow else Miss.SLIGHT
 
 
@@ -86,10 +88,11 @@ def excusable(outcome: Outcome, seconds: float) -> Miss:
 
 
 def judged(outcomes: Iterable[Outcome], judge: Judge, *, seconds: float) -> Outcome:
-    """Return the first of ``outcomes`` that misses nothing.
+    """Return the first of ``outcomes`` that meets all bounds.
 
-    The test fails with the second that a busy machine does not excuse, and is skipped by name if there is
-    none that misses nothing.
+    The test fails at the second failure that a busy machine does not explain.
+
+    If no outcome meets all bounds and every failure is explained, the test is skipped with the reasons.
     """
     failed, excused = [], []
     for outcome in outcomes:
@@ -116,7 +119,7 @@ def requires_testbeds() -> None:
 
 
 def run(*words: str, seconds: int, folder: Path) -> Outcome:
-    """Run a testbed of one mechanism that keeps its files in ``folder``; return its outcome."""
+    """Run a testbed of one mechanism with its files in ``folder``, and return the outcome."""
     shown = subprocess.run(
         [
             *COMMAND, "--any-rate", "--duration", f"{seconds}s", "--seed", "1", "-T", "json",

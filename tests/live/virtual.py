@@ -35,7 +35,7 @@ class Left(NamedTuple):
 
 
 class Clock:
-    """The time, and what left by then."""
+    """A simulated clock, and the frames that have left."""
 
     def __init__(self) -> None:
         self.now_ns = START_NS

@@ -60,7 +60,9 @@ class Wires:
             self.ip("link", "set", "dev", end, "arp", "off", "up")
 
     def kernel_counters(self) -> dict[str, tuple[int, ...]]:
-        """Return frames received, sent, and dropped either way, by interface, as the kernel counts them."""
+        """Return the number of received, sent and dropped frames of each interface, according to the
+        kernel.
+        """
         words = ["ip", "-n", self.name, "-s", "-j", "link", "show"]
         shown = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
         counts = {each["ifname"]: (each["stats64"]["rx"], each["stats64"]["tx"]) for each in shown}
@@ -70,7 +72,7 @@ class Wires:
         }
 
     def socket(self, interface: str) -> socket.socket:
-        """Return a packet socket that gets what comes in, and can send."""
+        """Return a packet socket that receives all frames of an interface and can send frames."""
         made = self._made(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
         made.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
@@ -87,7 +89,7 @@ class Wires:
         return made
 
     def _made(self, family: int, kind: int, protocol: int) -> Socket:
-        """Return a socket of the namespace: a thread goes there, makes it and ends."""
+        """Return a socket in the namespace. A thread enters the namespace, creates the socket and exits."""
         made: list[Socket] = []
 
         def make() -> None:
@@ -106,7 +108,10 @@ class Wires:
         python: Sequence[str] = ("-m", "ecmproto_cli"),
         before: Callable[[], None] | None = None,
     ) -> subprocess.Popen[str]:
-        """Start a live device, and return it when it is ready; ``before`` is called in its process."""
+        """Start a live device, and return the process when the device is ready.
+
+        ``before`` is called in this process.
+        """
         program = subprocess.Popen(
             ["ip", "netns", "exec", self.name, sys.executable, *python, "live", *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before,
@@ -138,7 +143,7 @@ class Wires:
 
 @contextmanager
 def wires(tmp_path: Path) -> Iterator[Wires]:
-    """Make a namespace; end what runs in it and remove it, whatever happens."""
+    """Create a namespace, and remove the namespace and its processes at the end."""
     requires_namespaces()
     name = f"ecmproto-test-{os.getpid()}-{abs(hash(tmp_path)) % 10**6}"
     made = Wires(name)
@@ -157,7 +162,7 @@ def wires(tmp_path: Path) -> Iterator[Wires]:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds; what it looks at may wait itself."""
+    """Wait until ``holds`` returns true. ``holds`` may also wait."""
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, "it never came about"
@@ -165,13 +170,15 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def socket_counters(sock: Socket) -> tuple[int, int]:
-    """Return the frames that came to a packet socket since the last call, and those that found no room."""
+    """Return the number of frames that arrived at a packet socket since the last call, and the number of
+    dropped frames.
+    """
     packets, drops = struct.unpack("=II", sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))
     return packets, drops
 
 
 def received(sock: socket.socket, count: int) -> list[bytes]:
-    """Return the next ``count`` frames, their VLAN tags as the kernel leaves them: taken out."""
+    """Return the next ``count`` frames. As in the kernel, VLAN tags are removed from the frames."""
     return [sock.recv(65536) for _ in range(count)]
 
 
@@ -181,9 +188,9 @@ def received_before(sock: Socket, last: bytes) -> list[bytes]:
 
 
 def comes_through(one: Socket, out: Socket, octets: bytes) -> None:
-    """Send a frame until it comes out at ``out``, perhaps with a tag, and nothing sent here is under way.
+    """Send a frame until it leaves through ``out``, possibly with a tag, and until no sent frame is pending.
 
-    Each attempt has a number in its last octets; the frames that arrive before the last one are discarded.
+    Each attempt has a number in its last octets. Frames of earlier attempts are discarded.
     """
     deadline = time.monotonic() + PATIENCE_S
     for attempt in itertools.count():
@@ -202,7 +209,7 @@ def comes_through(one: Socket, out: Socket, octets: bytes) -> None:
 
 
 def with_tag(sock: socket.socket) -> bytes:
-    """Return the next frame as it was on the wire: its VLAN tag put back."""
+    """Return the next frame as on the wire, with its VLAN tag restored."""
     octets, beside, _, _ = sock.recvmsg(65536, 128)
     status, tci, tpid = (int.from_bytes(beside[0][2][a:b], "little") for a, b in ((0, 4), (16, 18), (18, 20)))
     tag = tpid.to_bytes(2) + tci.to_bytes(2) if status & _VLAN_VALID else b""

@@ -1,6 +1,6 @@
-"""Run where the mechanism of docs/control.md is installed: it works like ecmproto's own.
+"""Checks that the installed mechanism of docs/control.md works like the mechanisms of ecmproto.
 
-``python -m tests.mechanisms.check_added NAME…`` runs checks, and prints the errors of failed ones as JSON.
+``python -m tests.mechanisms.check_added NAME…`` runs checks, and prints the errors of failed checks as JSON.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ class Crossing(NamedTuple):
 
 
 def crossing(seed: int, *, steps: int, stations: int, buffer_octets: int, gap_ns: int) -> Crossing:
-    """Return a random crossing through one queue of ``buffer_octets`` that fills and empties in turn."""
+    """Return a random sequence of frames for a queue of ``buffer_octets``, which fills and empties
+    repeatedly.
+    """
     draw = np.random.default_rng(seed)
     queue: list[tuple[int, int, int]] = []
     qlens = np.zeros(PRIORITIES, np.int64)

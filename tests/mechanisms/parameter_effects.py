@@ -1,11 +1,11 @@
 """Effects of parameters of mechanisms, in short runs of plain Python.
 
-``python -m tests.mechanisms.parameter_effects MECHANISM`` prints as JSON, for each parameter by role and
-name, the value that had an effect, null without one.  Run it with NUMBA_DISABLE_JIT=1: it makes hundreds
-of short runs, none of which is worth compiling.
+``python -m tests.mechanisms.parameter_effects MECHANISM`` prints a JSON document. For each parameter by role
+and name, the document contains a value that had an effect, or null. Run this module with NUMBA_DISABLE_JIT=1,
+because compilation would take longer than the hundreds of short runs.
 
-The machines are first driven by hand, with arrivals and messages that are made up for what every rule needs;
-that takes milliseconds.  What shows nothing there is tried at an edge and in replays.
+The machines are first called directly with arrivals and messages that trigger every rule, which takes
+milliseconds. Parameters without an effect in these calls are then tried at an edge and in replays.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from tests.replay.many_kinds import TAGS
 _AT_MSDU = 16
 _FLOWS = 12
 _RATE_BPS = 5 * 10**9
-"""Not what BCN gives Ru for."""
+"""A rate that differs from BCN's rate for Ru."""
 _DELAY_NS = 2_500
 """A delay in ns that is not a multiple of the time stamps' ticks."""
 
@@ -95,7 +95,7 @@ BUSIER = {
     ],
     "fecn": [*BUSY["fecn"], "cp.qeq=5kB", "cp.qsc=20kB"],
 }  # fmt: skip
-"""Parameters with which every rule of a mechanism takes effect in these runs."""
+"""Parameters with which these runs trigger every rule of a mechanism."""
 
 WITH: dict[Any, list[str]] = {
     "k": ["cp.linear=yes"],

@@ -1,4 +1,4 @@
-"""Frames parsed for feedback, with the counters of those that were discarded."""
+"""Frames parsed for feedback, with the counters of discarded frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A mechanism from another package, with its own tag and messages, works like ecmproto's mechanisms."""
+"""An installed mechanism of another package, with a new tag and new messages, works like ecmproto's
+mechanisms.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ABOUT = SampledFrame(DATA, 100, 16)
 
 
 class Toy(Machine):
-    """Three formats of others, distinguished by their constants and by being answers."""
+    """Three message formats, which differ in constants and in whether a message is a reply."""
 
     messages = MappingProxyType(
         {

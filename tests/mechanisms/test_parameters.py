@@ -28,7 +28,7 @@ from ecmproto.errors import ParameterError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base(Parameters):
-    """One parameter of each kind."""
+    """One parameter of each type."""
 
     length_octets: int = octets("length", 1_000, (0, 2_000), source="A", doc="a")
     rate_bps: int = rate("rate", 10**6, (10**6, 10**9), step=10**6, source="B", doc="b")

@@ -1,4 +1,4 @@
-"""The payload that a mechanism declares for its own message."""
+"""The payload that a mechanism declares for a new message."""
 
 from __future__ import annotations
 

@@ -102,9 +102,9 @@ def test_compiled_and_plain_runs_are_identical() -> None:
 
 
 class Diary(Struct):
-    """A congestion point that writes down what it sees; it multiplies tags by ``factor`` and adds 1.
+    """A congestion point that records its arguments, multiplies tags by ``factor`` and adds 1.
 
-    ``seen`` holds how many numbers follow there, then three a call.
+    The first element of ``seen`` is the number of following numbers. Each call adds three numbers.
     """
 
     kind: int

@@ -22,7 +22,7 @@ CP_MAC = bytes.fromhex("0200000000cc")
 
 
 def octets_of(frame: Arriving) -> bytes:
-    """Return the captured start of ``frame``: at most 60 octets, of a kind that fits its flags."""
+    """Return the captured start of ``frame``: at most 60 octets, of a type that fits the flags."""
     etype = "0800" if frame.sampled else "22e7"
     kind = etype if frame.occupies else "8808"
     header = ADDRESSES + bytes.fromhex("8100") + bytes([frame.priority << 5, 1]) + bytes.fromhex(kind)

@@ -56,7 +56,7 @@ class Sent(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """All that a closed loop gave, until nothing was under way."""
+    """All results of a closed loop after the last frame and message have arrived."""
 
     passages: NDArray[Any]
     messages: NDArray[Any]
@@ -79,7 +79,10 @@ def octets_of(frame: Sent) -> bytes:
 
 
 def batches_of(frames: Sequence[Sent], *, sizes: Sequence[int] = ()) -> list[Batch]:
-    """Return ``frames``, which are in the order of time, in batches of ``sizes``, the rest in one."""
+    """Return ``frames``, which are in time order, in batches of ``sizes``.
+
+    The last batch contains the remaining frames.
+    """
     ends = [0, *np.minimum(np.cumsum(np.array(sizes, np.int64)), len(frames)).tolist(), len(frames)]
     return [
         Batch.from_frames(

@@ -77,7 +77,7 @@ def write(path: Path, *, milliseconds: float = 1.0, seed: int = 1, plain: bool =
 
 
 class Parted(NamedTuple):
-    """A frame without the tags that mechanisms give it, and those tags; all as far as captured."""
+    """A frame without the mechanism's tags, and these tags, up to the end of the captured octets."""
 
     octets: bytes
     cn_tags: list[bytes]

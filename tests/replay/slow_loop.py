@@ -39,7 +39,7 @@ class SlowLoop:
     high: int = 0
     low: int = 0
     changes: Sequence[tuple[int, int]] = ()
-    """Times, and the rate of the port's line from then on; what is on the line finishes at the old one."""
+    """Times, and the rate of the port's line after each time. A frame in transmission keeps the old rate."""
     passages: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Serial, time, disposition, length of the priority's queue after it."""
     messages: list[tuple[int, int, bool]] = field(default_factory=list)

@@ -70,7 +70,7 @@ class SlowPort:
     busy_start: int = 0
     busy_octets: int = 0
     changes: dict[int, int] = field(default_factory=dict)
-    """By time, the line's rate from then on; what is on the line finishes at the old one."""
+    """Rate of the line after each time. A frame in transmission keeps the old rate."""
     departures: list[int] = field(default_factory=list)
     dispositions: list[str] = field(default_factory=list)
     qlens: list[int] = field(default_factory=list)

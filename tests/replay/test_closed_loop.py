@@ -26,7 +26,7 @@ COMPILED_AND_PLAIN = ("qcn", "fecn", "ecm", "e2cm", "pfc")
 
 
 def busy(name: str | Machine, frames: list[Sent], *, seed: int = 1, sizes: list[int] | None = None) -> Loop:
-    """Return a loop of twice what its port can take."""
+    """Return a loop with twice the load that the port can send."""
     assignments = BUSY[name] if isinstance(name, str) else []
     return run(
         frames,
@@ -126,7 +126,9 @@ def test_the_result_does_not_depend_on_the_batches(name: str) -> None:
 
 @pytest.mark.parametrize("pause_on", ["output", "input"])
 def test_pause_stops_late_stations_like_others(pause_on: str) -> None:
-    """There is room for sixteen at first; the first PAUSE comes before the others do."""
+    """The buffer first has space for sixteen frames, and the first PAUSE arrives before most stations
+    start.
+    """
     frames = [Sent(100 * n, n + 1, 976) for n in range(80)]
     thresholds = (f"cp.pause_on={pause_on}", "cp.high=5kB", "cp.low=1kB") if pause_on == "output" else (
         "cp.pause_on=input", "cp.high=900B", "cp.low=0B")  # fmt: skip
@@ -219,7 +221,7 @@ def test_flows_beyond_the_limit_still_pass(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def digest() -> dict[str, str]:
-    """Return a digest of what the loop of each mechanism gives."""
+    """Return a digest of the results of the loop of each mechanism."""
     frames = mixed(600, stations=20, gap_ns=400, seed=7)
     texts = {name: text_of(busy(name, frames, sizes=[300])) for name in COMPILED_AND_PLAIN}
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}

@@ -29,7 +29,7 @@ from tests.replay.many_kinds import FCS_OCTETS, START_NS, Parted, parted, write
 PORT = PortConfig(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
 LOOP = LoopConfig(link_rate_bps=TEN_G, queue_octets=40_000)
 WHOLE_HEADERS = 64
-"""Octets that hold all headers of a frame, and room for what is put there."""
+"""Length in octets that contains all headers of a frame and the inserted tags."""
 
 
 class Written(NamedTuple):
@@ -40,7 +40,7 @@ class Written(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The written output, apart; the frames that were read; the passages that made it."""
+    """The written output in parts, the input frames, and the passages from which the output was written."""
 
     data: list[Written]
     generated: list[Written]
@@ -309,7 +309,7 @@ def rewrite(rows: list[Written], path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fecn", "e2cm", "qcn", "pause"])
 def test_the_octets_do_not_depend_on_the_batches(name: str, tmp_path: Path) -> None:
-    """Two VLANs are one flow to FECN: what its receiver sends back shows which frame was taken for it."""
+    """For FECN, two VLANs are one flow. The reply of the receiver shows which frame was used."""
     frames = mixed(2_500, stations=4, gap_ns=500)
     digests = set()
     for sizes in ([], [7] * 400):

@@ -17,7 +17,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 
 
 def taken_of(sizes: list[int]) -> list[EngineBatch]:
-    """Return batches of ``sizes`` frames, each frame of its own octets."""
+    """Return batches of ``sizes`` frames with different octets."""
     intake = Intake(machine_of(NONE, {}), cp_mac=bytes(6), ethertypes=DEFAULT, interfaces=(), flows=None)
     firsts = np.cumsum([0, *sizes])
     return [

@@ -107,7 +107,7 @@ def test_the_outcome_does_not_depend_on_the_batches(name: str) -> None:
 
 
 def test_ecm_sends_positive_feedback_to_its_flows() -> None:
-    """Algorithms 1: positive feedback goes to those that this congestion point limits."""
+    """Algorithms 1: positive feedback goes only to flows that this congestion point limits."""
     own, foreign = "88b6 0000 " + OWN_CPID.hex() + " 1234 3000", "88b6 0000 0200000000ee0001 1234 3000"
     frames = [frame(n % 3 + 1, ["", own, foreign][n % 3]) for n in range(2_000)]
     run, (part,) = replayed("ecm", batch_of(frames, wave()))

@@ -158,7 +158,9 @@ def test_only_frames_exceeding_the_buffer_are_dropped() -> None:
 
 
 def test_tags_do_not_count_towards_the_buffer() -> None:
-    """A CN-TAG takes nothing of the buffer: a frame of 504 octets fits as an untagged one of 500."""
+    """A CN-TAG does not use the buffer: a tagged frame of 504 octets fits if an untagged frame of 500 octets
+    fits.
+    """
     tagged = octets_of(Arriving(0, 500, 0))[:16] + bytes.fromhex("22e9 0007 0800").ljust(44, b"\0")
     octets = [octets_of(Arriving(0, 500, 0)), tagged, tagged, tagged]
     batch = Batch.from_frames(octets, time_ns=[0, 1, 2, 3], original=[500, 504, 505, 504])

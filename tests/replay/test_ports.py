@@ -77,7 +77,7 @@ def test_ports_are_named_after_their_selection(text: str, names: list[str]) -> N
 
 
 def of_port(frames: list[Sent], text: str) -> dict[str, list[int]]:
-    """Return the frames of each port by its name, identified by their contents."""
+    """Return the frames of each port by the port's name. The contents identify the frames."""
     chosen: dict[str, list[int]] = {}
     for number, frame in enumerate(frames):
         if text == "dst" and not frame.to_group:

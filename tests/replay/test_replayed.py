@@ -71,7 +71,7 @@ def test_answering_untagged_frames_is_configurable() -> None:
 
 
 def digest() -> str:
-    """Return a digest of all that a replay gives, of every kind of arrival."""
+    """Return a digest of all results of a replay, with every type of arrival."""
     generator = np.random.default_rng(4)
     frames = [
         frame._replace(

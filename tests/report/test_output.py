@@ -126,7 +126,10 @@ REPORTS = {
 
 
 def png_size(octets: bytes) -> tuple[int, int]:
-    """Check every chunk of a PNG and return its size; fails on anything that is not a picture."""
+    """Check every chunk of a PNG, and return the size of the picture.
+
+    Fails if the octets are not a valid PNG.
+    """
     assert octets.startswith(b"\x89PNG\r\n\x1a\n")
     place, kinds = 8, []
     while place < len(octets):

@@ -1,6 +1,4 @@
-"""Prohibitions for a page: breaking its nesting, repeating an id, referring to nothing, loading or running
-anything.
-"""
+"""Checks of a page: correct nesting, unique ids, valid references, and no loaded or executed content."""
 
 from __future__ import annotations
 

@@ -470,7 +470,10 @@ def test_4_samples_of_24_octets_show_the_vlan() -> None:
 
 
 def test_4_samples_of_32_octets_contain_cm_tag() -> None:
-    """The CM-Tag's EtherType and its body of 14 octets end at 32; what follows announces the payload."""
+    """The CM-Tag's EtherType and its body of 14 octets end at octet 32.
+
+    The following octets announce the payload.
+    """
     sampled = known.CM_TAG.octets[:34]
     inner = encapsulated(Frame(layers=(Ethernet(type=0x88B5), ECM(payload=sampled))))
     assert inner is not None
@@ -527,13 +530,16 @@ def test_6_probes_have_no_payload(type_: int) -> None:
 
 
 def test_6_flow_id_equals_the_worked_example() -> None:
-    """DA 02:00:00:00:00:02, SA 02:00:00:00:00:01, priority 3 gives 0x4EDD."""
+    """DA 02:00:00:00:00:02, SA 02:00:00:00:00:01 and priority 3 have the Flow ID 0x4EDD."""
     assert flow_id(TWO, ONE, 3) == 0x4EDD
     assert decode(known.E2CM_PROBE_REV.octets)[E2CM].flow_id == 0x4EDD
 
 
 def test_6_flow_id_is_crc_16_ccitt_false() -> None:
-    """The published check value of that CRC: "123456789" gives 0x29B1; here as 6 + 3 octets of it."""
+    """The published check value of this CRC is 0x29B1 for "123456789".
+
+    The test passes these octets as 6 and 3 octets.
+    """
     assert flow_id(b"123456", b"78", ord("9")) == 0x29B1
 
 

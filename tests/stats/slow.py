@@ -62,7 +62,7 @@ SAMPLES = 64
 
 
 class Slow:
-    """All frames of a capture, and the statistics made of them."""
+    """All frames of a capture, and the statistics of these frames."""
 
     def __init__(
         self,
@@ -545,7 +545,7 @@ def quanta_of(record: Record) -> dict[int | None, int] | None:
 
 
 def time_of(record: Record) -> int | None:
-    """Return a frame's time, if it has one."""
+    """Return a frame's time, or None if the frame has no time."""
     return record.time_ns if record.time_ns is not None and abs(record.time_ns) < FAR_NS else None
 
 

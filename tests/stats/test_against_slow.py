@@ -51,7 +51,7 @@ NEAR_TIMES = st.integers(0, 40_000)
 
 
 def counted(batches: Sequence[Batch], interfaces: Sequence[Interface], **options: int | None) -> Statistics:
-    """Return the statistics of batches, without the notes and RoCE, which has tests of its own."""
+    """Return the statistics of batches, without notes and without RoCE, which other tests cover."""
     counts = Accumulator(**options)  # type: ignore[arg-type]
     for batch in batches:
         counts.add(batch, interfaces=interfaces)
@@ -74,7 +74,7 @@ def batches_of(
 
 
 def batch_of(rows: Sequence[tuple[bytes, int | None, int, int]]) -> Batch:
-    """Return frames with their time, interface and the octets that were cut off."""
+    """Return frames with a time, an interface and the number of truncated octets."""
     batch = Batch.from_frames(
         [row[0] for row in rows],
         time_ns=[row[1] or 0 for row in rows],

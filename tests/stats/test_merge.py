@@ -40,7 +40,10 @@ def counted(batches: Part, interfaces: Sequence[Interface], **options: int | Non
 
 
 def assert_joins(parts: Sequence[Part], interfaces: Sequence[Interface], **options: int | None) -> Statistics:
-    """Join the parts from the left and from the right; both are what all of them make together."""
+    """Merge the parts from the left and from the right.
+
+    Both results equal the statistics of all parts together.
+    """
     whole = counted([batch for part in parts for batch in part], interfaces, **options)
     wanted = whole.result(interfaces=interfaces)
     # parts may have been counted by other processes
@@ -67,7 +70,7 @@ def test_any_frames_at_any_times(batches: list[Batch]) -> None:
 
 @st.composite
 def rising(draw: st.DrawFn) -> list[Batch]:
-    """Return pause frames one after the other: in order, as most captures have them."""
+    """Return pause frames in time order, as in most captures."""
     batches = []
     for batch in draw(batches_of(PAUSES, st.integers(0, 400_000))):
         order = sorted(range(len(batch)), key=lambda row: int(batch.time_ns[row]))
@@ -92,7 +95,7 @@ def test_pauses_and_storms_across_the_cut(batches: list[Batch], detect_ns: int, 
 
 
 def test_short_pause_after_an_earlier_storm_is_none() -> None:
-    """A part's own paused time decides whether its pause may become a storm."""
+    """Only the paused time of a part determines whether its pause can become a storm."""
     first = [(pfc(time3=65535), START_NS, 0, 0)]
     # behind the first frame nothing of the part before can be in force
     later = [(pfc(time3=0), START_NS + 4_000_000, 0, 0), (pfc(time3=3), START_NS + 9_000_000, 0, 0)]
@@ -103,7 +106,10 @@ def test_short_pause_after_an_earlier_storm_is_none() -> None:
 
 
 def test_storm_continues_after_the_cut() -> None:
-    """Refreshed every 3 ms for two seconds; cut twice, each part longer than what is kept of it."""
+    """A storm is refreshed every 3 ms for two seconds.
+
+    Each of its three parts is longer than the stored history.
+    """
     frames = [(pfc(time3=65535), START_NS + 3_000_000 * number, 0, 0) for number in range(667)]
     frames += [(pfc(time3=0), START_NS + 2_001_000_000, 0, 0), (other(), START_NS + 3 * 10**9, 0, 0)]
     parts = [[batch_of(frames[low:high])] for low, high in ((0, 250), (250, 500), (500, None))]

@@ -77,7 +77,10 @@ def row(found: RoceTraffic, source: str, queue_pair: int) -> QueuePair:
 
 
 def test_the_delay_of_cnps() -> None:
-    """Marked at 10, 12 and 30, 90 µs; CNPs at 15, 35 and 140: 5, 5 and 50 µs; one at 150 for no mark."""
+    """Frames are marked at 10, 12, 30 and 90 µs.
+
+    CNPs at 15, 35 and 140 µs have delays of 5, 5 and 50 µs. The CNP at 150 µs has no mark.
+    """
     marked = [(at, roce(A, B, 0x22, psn, ecn=CE)) for psn, at in enumerate((10, 12, 30, 90), 1)]
     told = [(at, cnp(B, A, 0x11)) for at in (15, 35, 140, 150)]
     found = traffic(sorted([(0, roce(A, B, 0x22)), *marked, *told]))
@@ -104,7 +107,7 @@ def test_cnp_of_several_flows_is_ambiguous() -> None:
 
 @pytest.mark.parametrize("place", [2, 3])
 def test_an_acknowledge_ties_two_queue_pairs(place: int) -> None:
-    """Before the CNP or after it: its owner is determined at the end."""
+    """The acknowledge is before or after the CNP, because the flow of the CNP is determined at the end."""
     frames = [(0, roce(A, B, 0x22, 5, ecn=CE)), (1, roce(A, B, 0x23, 90_000, ecn=CE)), (9, cnp(B, A, 0x11))]
     frames.insert(place, (2 if place == 2 else 10, ack(B, A, 0x11, 90_000)))
     found = traffic(frames)
@@ -261,7 +264,7 @@ def test_parts_make_the_whole(events: list[Event], data: st.DataObject) -> None:
 
 
 def test_cnp_delays_merge_after_any_cut() -> None:
-    """Their table has room for more than there are as it grows."""
+    """A growing table has space for more entries than the table contains."""
     events: list[Event] = [
         (0, roce(A, B, 1, 0, ecn=3)),
         *((9, cnp(B, A, queue_pair)) for queue_pair in (1, 2, 3)),
@@ -309,7 +312,7 @@ NAK_PSN = 0x60
 
 
 def sent_again(*events: tuple[str, int]) -> QueuePair:
-    """A flow of ``send``, and what comes back as ``nak``, in order."""
+    """Return a flow of ``send`` with the replies ``nak``, in time order."""
     frames = [
         ack(B, A, 0x11, psn, NAK_PSN) if kind == "nak" else roce(A, B, 0x22, psn) for kind, psn in events
     ]

@@ -1,4 +1,4 @@
-"""Estimates from samples: their sums, their intervals, and omitted estimates."""
+"""Estimates from samples: sums, intervals, and omitted estimates."""
 
 from __future__ import annotations
 

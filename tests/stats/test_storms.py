@@ -157,7 +157,10 @@ def test_several_priorities_and_the_link() -> None:
 
 
 def test_pause_and_stall_make_a_storm() -> None:
-    """Frames to the sender of the pauses came before, and none since; one on its way is none that left."""
+    """Earlier frames to the sender of the pauses prove traffic.
+
+    A frame in transmission does not end the stall.
+    """
     before = [(0, to(EAST)), (100 * MS + 50 * US, to(EAST)), (150 * MS, to(EAST, 5)), (160 * MS, to(WEST))]
     (storm,) = storms_of([*before, *held(100 * MS, 600 * MS)])
     assert (storm.seen, storm.frames_left) == ("pause and stall", 0)

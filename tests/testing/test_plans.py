@@ -42,7 +42,7 @@ def plan_of(text: str, seed: int = 1) -> Plan:
 
 
 def pauses(stream: Stream) -> list[tuple[int, int, int]]:
-    """Return from when until when a stream holds, and when it releases."""
+    """Return the start and the end of each pause of a stream, and the times of its release frames."""
     holds, releases = stream.segments[::2], stream.segments[1::2]
     assert all(not any(decode(each.frames[0])[PFC].times) for each in releases)
     return [

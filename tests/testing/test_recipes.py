@@ -1,4 +1,4 @@
-"""The pages in `docs/recipes`: their tests give the documented verdicts for their device and for a bridge."""
+"""The tests on the pages in `docs/recipes` have the documented verdicts for their device and for a bridge."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ BATCHES = st.lists(LENGTHS, max_size=5)
 
 
 def due(schedule: Schedule, batches: list[list[int]]) -> list[int]:
-    """Return the due times of the frames in all batches, which are given by their lengths."""
+    """Return the due times of the frames in all batches. ``batches`` contains the lengths of the frames."""
     made = [Batch.from_frames([bytes(length) for length in lengths]) for lengths in batches]
     return [time_ns for batch in made for time_ns in schedule.due(batch).tolist()]
 

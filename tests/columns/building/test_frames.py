@@ -61,7 +61,7 @@ def with_values(frame: Frame, layer: int | None, key: str, value: Any) -> Frame:
 
 
 def column(draw: st.DrawFn, field: Field, values: list[Any]) -> Any:
-    """Return values in one of the forms that are allowed for columns."""
+    """Return values as one of the types that columns allow."""
     forms: list[Any] = [values, tuple(values)]
     if field.is_number:
         assert field.bits is not None
@@ -91,7 +91,7 @@ def number_names(frame: Frame) -> list[tuple[str, int, Field]]:
 
 @st.composite
 def cases(draw: st.DrawFn, templates: st.SearchStrategy[Frame]) -> tuple[Frame, dict[str, Any], list[Frame]]:
-    """Draw a template, columns, and the frames that should come of them."""
+    """Draw a template, columns, and the expected frames."""
     template = draw(templates)
     count = draw(st.integers(1, 4))
     expected = [template] * count

@@ -48,7 +48,7 @@ def frames_of(batch: Batch) -> list[bytes]:
 
 
 def rebuilt(octets: Sequence[bytes]) -> list[bytes]:
-    """Take frames apart and put them together by way of both kinds of columns."""
+    """Return frames that are converted to columns and back, with both types of columns."""
     columns = extract(Batch.from_frames(octets))
     from_columns = frames_of(batch_from(columns))
     table = record_batch_of(columns, schema_of())

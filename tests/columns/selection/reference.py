@@ -17,7 +17,7 @@ from ecmproto.tools.fuzz.checks.frames import ETHERNET_ONLY
 
 
 class Sample:
-    """Frames that are decoded once."""
+    """Decoded frames of a capture."""
 
     def __init__(self, batch: Batch, interfaces: Sequence[Interface] = ETHERNET_ONLY) -> None:
         self.batch = batch
@@ -25,7 +25,10 @@ class Sample:
         self.records: list[Record] = list(records(batch, self.interfaces))
 
     def check(self, test: Test) -> int:
-        """Fail for a frame of which a test holds in one way only; return of how many it holds."""
+        """Return the number of frames that match a test.
+
+        Fails if both evaluations of a test disagree on a frame.
+        """
         holds = predicate(test)
         filter = Filter(text=text_of(test), test=test, fields=(), matches=holds)
         got = selected(self.batch, filter, interfaces=self.interfaces).tolist()
@@ -38,7 +41,7 @@ class Sample:
 
 
 def samples(paths: Sequence[Path], frames: int) -> Iterator[Sample]:
-    """Yield up to ``frames`` frames of each capture; of a broken one what there is."""
+    """Yield up to ``frames`` frames of each capture. A damaged capture ends at the first error."""
     for path in paths:
         try:
             with open_capture(path, batch_frames=frames) as reader:

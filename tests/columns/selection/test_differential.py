@@ -1,4 +1,4 @@
-"""Vectorised filters select the same frames as filters that are evaluated frame by frame."""
+"""Vectorised filters select the same frames as an evaluation frame by frame."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.filter.test_meaning import FRAMES as MEANING_FRAMES
 
 FRAMES = int(os.environ.get("ECMPROTO_SELECTION_FRAMES", "60"))
 FILTERS = int(os.environ.get("ECMPROTO_SELECTION_FILTERS", "15"))
-"""The numbers of frames of each capture, and of filters drawn for it; a long run sets them high."""
+"""The number of frames per capture, and the number of drawn filters. Long runs set higher numbers."""
 
 SPOILT = Sample(spoilt_batch(random.Random(5), 300), INTERFACES)
 _NAMES = (

@@ -37,7 +37,10 @@ def written(end: int) -> str:
 
 @st.composite
 def quotients(draw: st.DrawFn) -> tuple[int, int]:
-    """A number and the power of ten that divides it; many are half-way between four digits."""
+    """Draw a number and the power of ten that divides the number.
+
+    Many quotients are half-way between four-digit numbers.
+    """
     exponent = draw(st.sampled_from((3, 6, 9, 12)))
     number = draw(st.integers(10**exponent, 9998 * 10**exponent))
     dropped = len(str(number)) - 4

@@ -1,4 +1,4 @@
-"""Only tshark's known deviations are excused, and no other difference in the same frame."""
+"""Only tshark's known deviations are allowed. Any other difference in the same frame is an error."""
 
 from __future__ import annotations
 

@@ -65,5 +65,8 @@ def collected(strategy: SearchStrategy[Any], count: int = 300) -> list[Any]:
 
 
 def smallest(strategy: SearchStrategy[T], holds: Callable[[T], bool]) -> T:
-    """Return the example to which one that ``holds`` shrinks, the same one every time."""
+    """Return the example to which an example that fulfils ``holds`` shrinks.
+
+    Each call returns the same example.
+    """
     return find(strategy, holds, settings=QUICK, random=random.Random(1))

@@ -179,7 +179,7 @@ def test_boundary_values_were_missed_in_a_hundred_examples(
 
 
 def seeded(strategy: SearchStrategy[bytes], count: int, number: int) -> list[bytes]:
-    """Return examples as any run may draw them, but the same ones every time."""
+    """Return examples from a fixed seed, so each call returns the same examples."""
     values: list[bytes] = []
 
     @seed(number)

@@ -17,7 +17,7 @@ ETHERNET = [Interface(index=0, linktype=1, name="eth0")]
 
 
 def batches(lengths: list[list[int]], every_ns: int) -> list[Batch]:
-    """Return batches of frames of these lengths, ``every_ns`` apart, each frame of octets of its own."""
+    """Return batches of frames with these lengths and different octets, ``every_ns`` apart."""
     made = []
     first = 0
     for part in lengths:

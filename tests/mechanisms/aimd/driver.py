@@ -1,6 +1,6 @@
-"""A tiny closed loop that uses the protocol alone: stations, and one port whose queue has no priorities.
+"""A small closed loop that uses only the protocol: stations, and one port whose queue has no priorities.
 
-PAUSE is not obeyed here; its sender is seen in the outbox.
+Stations do not obey PAUSE here, but the outbox contains the PAUSE messages.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ class Flow(NamedTuple):
 
 
 def flow_of(octets: bytes, parameters: AIMDReactionPointParameters, ethertypes: EtherTypes = DEFAULT) -> Flow:
-    """Return the flow of a frame; ``octets`` are its first ones, from its DA to the VLAN tag at least.
+    """Return the flow of a frame. ``octets`` contains at least the headers from the DA to the VLAN tag.
 
-    The key consists of VLAN id (or none), DA, SA and priority (0 when untagged), as far as the parameters
-    require them; with ``hash_bits``, of a CRC-32 of that.
+    The key consists of the VLAN id (or none), DA, SA and priority (0 if untagged), if the parameters include
+    these parts. With ``hash_bits``, the key is part of a CRC-32 of these values.
     """
     frame = headers(octets, ethertypes)
     ethernet = frame[Ethernet]

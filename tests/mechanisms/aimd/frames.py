@@ -1,4 +1,4 @@
-"""Single frames of ECM, BCN and E²CM: messages made and read by their machines, tags put in and taken out."""
+"""Single frames of ECM, BCN and E²CM: creation and parsing of messages, and insertion and removal of tags."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Frames:
         return None if found is None else found.layer
 
     def tag_cpid(self, octets: bytes, ethertypes: EtherTypes = DEFAULT) -> int:
-        """The CPID of a frame's tag as kernels take it, NO_CPID without one."""
+        """Return the CPID of a frame's tag for the kernels, or NO_CPID for a frame without a tag."""
         tag = self.tag(octets, ethertypes)
         return NO_CPID if tag is None else signed_cpid(tag.cpid)
 
@@ -94,7 +94,7 @@ class Frames:
         ethertypes: EtherTypes = DEFAULT,
         **fields: int,
     ) -> bytes:
-        """Return a frame that leaves ``limiter`` with its tag; older tags are replaced and counted."""
+        """Return a frame that leaves ``limiter``, with a tag. Older tags are replaced and counted."""
         fields |= {"cpid": int(limiter.cpid) % (1 << 64), **self.kind.constants}
         tag = self.kind.format(**fields)
         octets, replaced = with_tag(octets, tag, ethertypes)

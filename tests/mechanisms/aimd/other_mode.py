@@ -1,4 +1,4 @@
-"""Running a module with the compiler off where it is on, and on where it is off."""
+"""Runs a module with the compiler enabled and with the compiler disabled."""
 
 from __future__ import annotations
 

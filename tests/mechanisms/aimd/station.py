@@ -1,6 +1,6 @@
-"""A sender for tests: one reaction point, the queues at its limiters, and a clock that jumps.
+"""A sender for tests: one reaction point, queues at its limiters, and a simulated clock.
 
-At any time `check` holds: the promises that a reaction point makes in every state.
+`check` verifies the invariants of a reaction point in any state.
 """
 
 from __future__ import annotations

@@ -58,7 +58,9 @@ def read(
     parameters: BCNReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[BCNFields, Flow] | None:
-    """A received BCN message's fields and the flow it is about; None, counted, if it is refused."""
+    """Return the fields of a received BCN message and the flow of the message, or count the message and
+    return None.
+    """
     roles = {Role.CONGESTION_POINT: BCNCongestionPointParameters(), Role.REACTION_POINT: parameters}
     found = FRAMES.read(octets, stations=stations, point=point, parameters=roles, ethertypes=ethertypes)
     if found is None:

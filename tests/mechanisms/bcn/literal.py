@@ -1,7 +1,8 @@
-"""A literal, slow transcription of S004 IV as algorithms §2 reads it; nothing is taken from ecmproto.
+"""A literal, slow transcription of S004 IV with the interpretation of algorithms §2, without code from
+ecmproto.
 
-Queues are counted in octets; e in units of 64 octets.  S004 has no pseudo-code: where it is silent the lines
-follow ECM's, as §2 requires.
+Queues are counted in octets, and e in units of 64 octets. S004 has no pseudo-code. Where S004 is silent, the
+lines follow ECM, as §2 requires.
 """
 
 from __future__ import annotations

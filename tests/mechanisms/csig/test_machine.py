@@ -33,7 +33,9 @@ def number(signal: int, value: int, locator: int) -> int:
 def point_at(
     *assignments: str, qlen: int = 0, port: int = 0, sent: int = 0, now_ns: int = 100_000
 ) -> CongestionPoint:
-    """Return a port after an interval in which it sent octets, with a frame that was just enqueued."""
+    """Return a port after an interval in which ``sent`` octets were sent, with a frame that was just
+    enqueued.
+    """
     point = machine("csig", *assignments).congestion_point(PLACE, np.random.default_rng(1))
     point.on_dequeue(50_000, 0, 0, sent, 0, OUTBOX)
     came = Arrival(now_ns, 0, 0, 3, 1500, True, True, True, True, 0, 0, qlen, port)

@@ -1,4 +1,4 @@
-"""A rate report as a destination makes it and a switch changes it."""
+"""Rate reports that a destination creates and a switch changes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ def report(
     priority: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
-    """Return the rate report of ``station_mac`` to the source of the data frame ``octets``, padded to 60.
+    """Return the rate report of ``station_mac`` to the source of the data frame ``octets``, padded to 60
+    octets.
 
-    It starts with the destination's receiving link speed (S002).  None, counted in ``destination``, for a
-    source that is a group address or this station itself.  Of ``octets`` the headers are enough.
+    The initial rate is the destination's receiving link speed (S002). If the source is a group address or
+    this station, the function counts the frame in ``destination`` and returns None. ``octets`` may contain
+    only the headers.
     """
     if not is_answerable(octets, station_mac=station_mac):
         destination.unanswerable += 1

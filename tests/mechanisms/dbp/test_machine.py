@@ -149,7 +149,7 @@ FRAMES = st.lists(
 @settings(max_examples=50)
 @given(FRAMES)
 def test_reports_to_one_source_ignore_other_sources(frames: list[tuple[int, int, int]]) -> None:
-    """All destinations' tables in one do what a destination of its own for each flow does."""
+    """A single table of all destinations gives the same results as a separate destination for each flow."""
     where = place(3, 2)
     pairs = [(station, flow) for station in range(3) for flow in range(2)]
     together, alone = receivers_of(where), {pair: receivers_of(where) for pair in pairs}

@@ -1,6 +1,6 @@
-"""A literal, slow transcription of the specification of DCQCN, to be read beside it.
+"""A literal, slow transcription of the specification of DCQCN, for comparison with the text.
 
-Written from the text alone, line by line, every timer an event of its own; nothing is taken from ecmproto.
+Every timer is a separate event. The transcription contains no code from ecmproto.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LiteralPoint:
     draw: Callable[[], float]
 
     def enqueued(self, codepoint: int, queue: float) -> int:
-        """Return the codepoint that a frame has that was enqueued with ``queue`` in its queue."""
+        """Return the codepoint of a frame after the frame was enqueued with the queue length ``queue``."""
         # "Frames that are not ECT are never marked."
         if codepoint not in (1, 2):
             return codepoint

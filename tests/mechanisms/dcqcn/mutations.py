@@ -1,6 +1,7 @@
-"""The specification's traps put back into DCQCN's machines, one after the other; each must be found.
+"""Mutations of DCQCN's machines with known mistakes, each of which a test must find.
 
-Run it with NUMBA_DISABLE_JIT=1: it prints what was found of each as JSON, by what it is called.
+Run this module with NUMBA_DISABLE_JIT=1. The output is a JSON document with the result for each mutation by
+name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.mechanisms.dcqcn import test_machines
 
 
 class Trap(NamedTuple):
-    """A text of a module, what it becomes, and the check of `test_machines` that must fail then."""
+    """A text in a module, its replacement, and the check of `test_machines` that must then fail."""
 
     module: str
     old: str

@@ -1,4 +1,6 @@
-"""DCQCN's machines: known answers, random sequences beside the literal transcription, any state and event."""
+"""DCQCN's machines: known answers, random sequences compared with the literal transcription, and all states
+and events.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +169,7 @@ def assignments(variant: str, values: dict[str, Any]) -> list[str]:
 
 
 def check_sequence(variant: str, values: dict[str, Any], events: list[tuple[str, int, int]]) -> None:
-    """Drive a reaction point and its transcription through the same events."""
+    """Send the same events to a reaction point and to its transcription."""
     station = Station(*assignments(variant, values))
     literal: Any = {"paper": LiteralPaper, "nic": LiteralNic}[variant](40e9, **values)
     now_ns = 0
@@ -338,7 +340,7 @@ def test_stations_make_frames_ect_that_may_be(
 
 
 class AnyEvents(RuleBasedStateMachine):
-    """State × event: what holds whatever happens, CNP floods and unknown queue pairs included."""
+    """Invariants in every state and for every event, including CNP floods and unknown queue pairs."""
 
     def __init__(self) -> None:
         super().__init__()

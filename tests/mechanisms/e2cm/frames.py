@@ -58,7 +58,9 @@ def read(
     parameters: E2CMReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[ECMFields, Flow] | None:
-    """A received message's fields and the flow it is about; None, counted, if it is refused."""
+    """Return the fields of a received message and the flow of the message, or count the message and return
+    None.
+    """
     roles = {
         Role.CONGESTION_POINT: E2CMCongestionPointParameters(),
         Role.REACTION_POINT: parameters,

@@ -1,6 +1,7 @@
-"""Literal, slow transcriptions for E²CM: S002's reaction point and algorithms §4's edge and congestion point.
+"""Literal, slow transcriptions for E²CM: S002's reaction point, and algorithms §4's edge and congestion
+point.
 
-Written from the documents alone, line by line, to be read beside them; nothing here is taken from ecmproto.
+The transcriptions follow the documents line by line, and contain no code from ecmproto.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def clamp(value: Fraction, limit: int) -> Fraction:
 
 
 class LiteralReactionPoint:
-    """S002 "Reaction Point": the branch for BCN_PROBE, and what algorithms §4 changes in it."""
+    """S002 "Reaction Point": the branch for BCN_PROBE, with the changes of algorithms §4."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A tiny driver of E²CM's machines: a queue, stations before it, destinations after it, all by the
+"""A small driver of E²CM's machines with one queue, stations and destinations, which uses only the
 protocol.
 """
 
@@ -98,7 +98,7 @@ def machine(parameters: Mapping[Role, Parameters] | None = None) -> E2CMMachine:
 
 
 class Loop:
-    """A queue that the port empties at its rate; whatever is posted is delivered, answered and kept."""
+    """A queue that the port empties at its rate. All posted messages are delivered, answered and recorded."""
 
     def __init__(self, made: E2CMMachine, place: PortContext = PLACE, seed: int = 1) -> None:
         generator = np.random.default_rng(seed)
@@ -114,7 +114,10 @@ class Loop:
         self.last_sent = Sent(False, 0, 0, 0)
 
     def data(self, station: int, flow: int = 0, octets: int = 1_500, after_ns: int = 0) -> list[Message]:
-        """Let a frame come to a station, wait, pass the queue; return what that made the machines post."""
+        """Deliver a frame to a station, wait, and pass the frame through the queue.
+
+        Return the posted messages.
+        """
         self.now_ns += after_ns
         limiter = int(limiter_of(self.senders, station, flow, PRIORITY, self.now_ns))
         left_ns = self.now_ns
@@ -142,7 +145,7 @@ class Loop:
         mark: int,
         probe: bool = False,
     ) -> list[Message]:
-        """Let a frame pass the queue, and all that is posted reach its station at once."""
+        """Pass a frame through the queue, and deliver all posted messages to its station immediately."""
         self.queue_octets += octets
         qlen = int(self.queue_octets)
         arrival = Arrival(

@@ -1,4 +1,4 @@
-"""A sending station for tests: an E²CM reaction point, its settings and its generator."""
+"""A sending station for tests: an E²CM reaction point with its settings and its generator."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Station:
         return self.source.probings[flow]
 
     def sends(self, now_ns: int, octets: int = 1_500, flow: int = 0) -> bool:
-        """Let a frame leave as soon as its limiter lets it; True: a probe follows."""
+        """Send a frame as soon as its limiter permits. Return whether a probe follows."""
         index = self.index(flow)
         if index < 0:
             return rp.pass_by(self.source, self.settings, flow, now_ns, octets)

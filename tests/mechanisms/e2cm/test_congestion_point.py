@@ -17,7 +17,7 @@ FIXED = E2CMCongestionPointParameters(random_octets=0, tagged_random_octets=0)
 
 
 class Queue:
-    """One congestion point with its own generator."""
+    """A congestion point with a separate generator."""
 
     def __init__(self, parameters: E2CMCongestionPointParameters = FIXED, seed: int = 1) -> None:
         self.settings = settings_record(parameters)

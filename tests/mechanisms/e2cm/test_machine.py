@@ -1,4 +1,4 @@
-"""E²CM's machines, driven through the protocol alone; their numbers against frames made of octets."""
+"""E²CM's machines, called only through the protocol, and compared with real frames."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_from_a_message_to_probes_and_back() -> None:
 def sampled(
     made: E2CMMachine, qlens: list[int], *, tag: int | None = None, mark: int = 0, **fields: Any
 ) -> Message:
-    """Let frames find the queue at ``qlens``; return what the last one made the congestion point post."""
+    """Enqueue frames at the queue lengths ``qlens``, and return the messages for the last frame."""
     point: Any = made.congestion_point(PLACE, np.random.default_rng(1))
     outbox = new_outbox(len(qlens))
     for qlen in qlens:

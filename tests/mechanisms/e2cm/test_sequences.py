@@ -32,7 +32,7 @@ CLOCKS_APART_NS = 3_999_999_999
 
 
 class Network:
-    """One source, one queue, one destination; every frame between them is made of octets and read again."""
+    """One source, one queue and one destination. Every frame between them is encoded and decoded."""
 
     def __init__(self) -> None:
         self.station = Station(E2CMReactionPointParameters(max_flows=1))
@@ -46,7 +46,7 @@ class Network:
         self.flow_of: dict[ProbedFlow, int] = {probed_flow_of(DATA): 0}
 
     def data(self, now_ns: int, qlen_octets: int) -> tuple[bytes | None, bool]:
-        """Send one data frame to its end; return the queue's message and whether a probe follows."""
+        """Send one data frame to its destination. Return the queue's message, and whether a probe follows."""
         limited = self.station.index() >= 0
         probe_follows = self.station.sends(now_ns)
         frame = DATA
@@ -85,7 +85,7 @@ class Network:
         self.station.message(now_ns, message)
 
     def probe(self, now_ns: int, delay_ns: int) -> Reaction:
-        """Send a probe that takes ``delay_ns`` to its destination, and its reply back at once."""
+        """Send a probe, which arrives after ``delay_ns``, and deliver its reply immediately."""
         octets = probe_frame(DATA, timestamp_ns=now_ns, parameters=self.station.parameters)
         probe = read_probe(octets, stations={DESTINATION}, counters=self.counters)
         assert probe is not None

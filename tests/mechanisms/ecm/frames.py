@@ -53,7 +53,9 @@ def read(
     parameters: ECMReactionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[ECMFields, Flow] | None:
-    """A received ECM frame's fields and the flow it is about; None, counted, if it is refused."""
+    """Return the fields of a received ECM frame and the flow of the frame, or count the frame and return
+    None.
+    """
     roles = {Role.CONGESTION_POINT: ECMCongestionPointParameters(), Role.REACTION_POINT: parameters}
     found = FRAMES.read(octets, stations=stations, point=point, parameters=roles, ethertypes=ethertypes)
     if found is None:

@@ -1,7 +1,8 @@
-"""A literal, slow transcription of S000's pseudo-code (3.2.1 and 3.3.3), line by line in its own order.
+"""A literal, slow transcription of S000's pseudo-code (3.2.1 and 3.3.3), line by line, without code from
+ecmproto.
 
-Nothing here is taken from ecmproto.  Where algorithms §1 corrects the pseudo-code, the line contains "§1".
-Queues are counted in octets; fields of messages in units of 64 octets.
+If algorithms §1 corrects the pseudo-code, the line contains "§1". Queues are counted in octets, and fields of
+messages in units of 64 octets.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class LiteralReactionPoint:
         rl.rtt_avg = rtt if rl.rtt_avg is None else (1 - weight) * rl.rtt_avg + weight * rtt
 
     def advance(self, until: int) -> None:
-        """Time passes: the timers of the pseudo-code, one after the other."""
+        """Advance the time, and run the timers of the pseudo-code in order."""
         while True:
             expiring = [rl.expires for rl in self.rl.values() if rl.state == TIMEOUT]
             first = min([self.next_td, *expiring])

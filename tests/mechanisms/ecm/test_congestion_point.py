@@ -30,7 +30,7 @@ QEQ = 64 * 100
 
 
 class Point:
-    """One congestion point with its own generator; every frame is a sample unless set otherwise."""
+    """A congestion point with a separate generator. Every frame is a sample by default."""
 
     def __init__(self, *, seed: int = 1, **options: Any) -> None:
         chosen = {"fixed_octets": 0, "qeq_octets": QEQ, "qsc_octets": 10 * QEQ} | options

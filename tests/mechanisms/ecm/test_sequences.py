@@ -1,4 +1,6 @@
-"""ECM as a sequence of frames between two ends: what one sends is what the other reads, octet by octet."""
+"""ECM as a sequence of frames between two ends. Each end receives exactly the octets that the other end
+sent.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Sender:
         self.station = Station(limiters, settings, reaction_point.receive)
 
     def sends(self) -> bytes:
-        """A frame of its one flow, tagged if a limiter let it through."""
+        """Return a frame of the flow, tagged if a limiter released the frame."""
         index = route(self.station.limiters, 1, 3)
         if index == NO_LIMITER:
             return FRAME
@@ -71,7 +73,7 @@ class Sender:
 
 
 def test_slow_down_then_speed_up() -> None:
-    """S000 2 and Figure 2: congestion comes and goes."""
+    """S000 2 and Figure 2: congestion begins and ends."""
     bridge, sender = Bridge(1), Sender()
     # A short queue and no tag: nothing to say.
     assert bridge.forward(sender.sends(), 1500) is None

@@ -1,4 +1,4 @@
-"""Every state of an ECM reaction point and every event: what always holds (see `Station.check`)."""
+"""Every state and every event of an ECM reaction point: the invariants of `Station.check`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGES = st.builds(
     type=st.just(0),
 )
 FLOWS = st.sampled_from([(-1, 0), (0, 0), (1, 0), (2, 0), (3, 3), (4, 3)])
-"""A flow is of one priority, which is a part of its key."""
+"""Flows with one priority each, because the priority is part of the flow's key."""
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("receive"), MESSAGES, FLOWS),

@@ -1,6 +1,6 @@
-"""A tiny closed loop that uses the protocol alone: stations, one port without priorities, destinations.
+"""A small closed loop that uses only the protocol: stations, one port without priorities, and destinations.
 
-Run as a module it prints a run: ``python -m tests.mechanisms.fecn.driver fecn``.
+``python -m tests.mechanisms.fecn.driver fecn`` prints a run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PORT_MAC = bytes.fromhex("0200000000fe")
 
 
 class Track(NamedTuple):
-    """Constants: ``held`` frames fit into a limiter's queue; messages take ``delay_ns``."""
+    """Constants: a limiter's queue has space for ``held`` frames, and messages arrive after ``delay_ns``."""
 
     stations: int
     rate_bps: int
@@ -53,9 +53,10 @@ def run(
     outbox: Outbox,
     results: NDArray[np.int64],
 ) -> int:
-    """Run ``frames`` (time, station, flow, priority, octets) and return the peak of the port's queue.
+    """Run ``frames`` (time, station, flow, priority, octets), and return the maximum length of the port's
+    queue.
 
-    Puts when each left its station and the port into ``results``, or HELD_OUT or DROPPED.
+    ``results`` receives the times at which each frame left its station and the port, or HELD_OUT or DROPPED.
     """
     each = senders.limiters()
     queues = np.zeros((track.stations * each, track.held), np.int64)

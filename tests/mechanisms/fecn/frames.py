@@ -1,4 +1,4 @@
-"""Frames of FECN and DBP as a slow receiver handles them: the data, and what a source reads in answers."""
+"""Frames of FECN and DBP in a slow receiver: data frames, and the values that a source reads in replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GROUP_BIT = 1
 
 
 class DBPReport(NamedTuple):
-    """A rate report: the address of the destination that it comes from, and its rate in kb/s."""
+    """A rate report with the address of its destination and a rate in kb/s."""
 
     destination_mac: bytes
     rate: int
@@ -43,16 +43,16 @@ def received_report(octets: bytes, source: FECNDiscards, **options: Any) -> DBPR
 def tagged(
     octets: bytes, *, rlq_id: int, rate: int = RATE_INFINITY, ethertypes: EtherTypes = DEFAULT
 ) -> bytes | None:
-    """Return the data frame ``octets`` with an RD tag after its VLAN stack and CN-TAG.
+    """Return the data frame ``octets`` with an RD tag after its VLAN tags and CN-TAG.
 
-    It replaces an old RD tag.  None if that place was cut off the captured frame.
+    The new tag replaces an old RD tag. If the captured frame ends before this position, None is returned.
     """
     made, _ = with_tag(octets, RDTag(rlq_id=rlq_id, rate=rate), ethertypes)
     return made if find_tag(made, TAG, ethertypes) is not None else None
 
 
 def untagged(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the data frame ``octets`` without its RD tags; it may be shorter than 60 octets then."""
+    """Return the data frame ``octets`` without RD tags. The result may be shorter than 60 octets."""
     return without_tags(octets, TAG, ethertypes)[0]
 
 
@@ -63,7 +63,10 @@ def rd_tag(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> RDTag | None:
 
 
 def with_fields(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT, **fields: int) -> bytes:
-    """Return a frame with ``fields`` of its newest tag of ``kind`` changed; one without such as it is."""
+    """Return a frame with changed ``fields`` in its newest tag of ``kind``.
+
+    A frame without such a tag is returned unchanged.
+    """
     found = find_tag(octets, kind, ethertypes)
     if found is None:
         return octets
@@ -77,7 +80,7 @@ def with_rate(octets: bytes, rate: int, *, ethertypes: EtherTypes = DEFAULT) -> 
 
 
 def with_layer(octets: bytes, frame: Frame, index: int, layer: Layer) -> bytes:
-    """Return ``octets``, which decoded to ``frame``, with ``layer`` in place of its layer ``index``."""
+    """Return ``octets``, which decode to ``frame``, with the layer number ``index`` replaced by ``layer``."""
     start, end = frame.boundaries()[index : index + 2]
     return octets[:start] + layer.build() + octets[end:]
 
@@ -85,9 +88,10 @@ def with_layer(octets: bytes, frame: Frame, index: int, layer: Layer) -> bytes:
 def returning(
     octets: bytes, *, station_mac: bytes, priority: int, ethertypes: EtherTypes = DEFAULT
 ) -> bytes | None:
-    """Return the frame that brings the RD tag of the data frame ``octets`` back to its source, padded to 60.
+    """Return the frame that returns the RD tag of the data frame ``octets`` to its source, padded to 60
+    octets.
 
-    None if it has none.
+    If the data frame has no RD tag, None is returned.
     """
     tag = rd_tag(octets, ethertypes=ethertypes)
     if tag is None:
@@ -127,10 +131,11 @@ def receive(
     length_octets: int = 0,
     ethertypes: EtherTypes = DEFAULT,
 ) -> FECNDelivered:
-    """Take the RD tag out of a data frame that reached ``station_mac``, and make the frame that returns it.
+    """Remove the RD tag from a data frame that reached ``station_mac``, and create the frame that returns the
+    tag.
 
-    ``octets`` is the frame from its DA on, without FCS, as far as it was captured; ``length_octets`` its
-    length on the wire if that is more.  A whole frame is padded to 60 octets again.
+    ``octets`` contains the captured octets of the frame from the DA on, without FCS. ``length_octets`` is the
+    length on the wire if the frame is truncated. A complete frame is padded to 60 octets.
     """
     destination = octets[:_ADDRESS_OCTETS]
     bare = untagged(octets, ethertypes=ethertypes)

@@ -1,6 +1,6 @@
-"""A literal, slow transcription of S003's switch and source, with the readings of algorithms §5.
+"""A literal, slow transcription of S003's switch and source, with the interpretations of algorithms §5.
 
-Written from the documents alone, to be read beside them; nothing here is taken from ecmproto.
+The transcription contains no code from ecmproto.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LiteralSwitch:
         self.r.append(min(c, max(1e5, r)))
 
     def tag(self, rate: float) -> float:
-        """Step 4: "In every RD tag: set rate to min{rate in tag, advertised rate}"; in kb/s."""
+        """Step 4: "In every RD tag: set rate to min{rate in tag, advertised rate}". Rates are in kb/s."""
         return min(rate, math.floor(self.r[-1] / 1000))
 
 

@@ -1,6 +1,6 @@
-"""A closed loop of FECN's machines: sources that always have frames, one switch, and its tags' way back.
+"""A closed loop of FECN's machines: sources that always have frames, one switch, and the return path of tags.
 
-Run as a module it prints a short run's trace: ``python -m tests.mechanisms.fecn.loop``.
+``python -m tests.mechanisms.fecn.loop`` prints the trace of a short run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Loop:
         rp.join(source, queues, self.settings, self.generator, rp.route(source, queues, 0, now_ns))
 
     def push(self, time_ns: int, kind: int, index: int, value: int) -> None:
-        """Schedule an event; at one time ticks come first, and equals keep their order."""
+        """Schedule an event. Of simultaneous events, ticks are first, and equal events keep their order."""
         heapq.heappush(self.events, (time_ns, kind, self.sequence, index, value))
         self.sequence += 1
 

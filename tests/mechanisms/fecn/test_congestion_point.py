@@ -34,7 +34,7 @@ QEQ, QSC = 24_000, 120_000
 
 
 class Switch:
-    """One congestion point with its own generator."""
+    """A congestion point with a separate generator."""
 
     def __init__(
         self,

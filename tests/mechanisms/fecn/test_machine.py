@@ -244,7 +244,7 @@ EVENTS = st.lists(
 @settings(max_examples=50)
 @given(EVENTS, st.integers(0, 2))
 def test_stations_do_not_disturb_each_other(events: list[tuple[str, int, int, int, int]], only: int) -> None:
-    """One of three stations does what it does alone."""
+    """A station has the same results with and without the other two stations."""
     where = place(3, 2)
     both, alone, outbox = senders_of(where), senders_of(where), new_outbox(2)
     now_ns = 0

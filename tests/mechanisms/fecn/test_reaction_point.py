@@ -53,7 +53,7 @@ class Station:
         return bool(leave(self.source, queue, self.settings, now_ns, octets))
 
     def pass_through(self, flow: int, now_ns: int) -> bool:
-        """Let a frame arrive and leave at once; return whether it is tagged."""
+        """Pass a frame through the station immediately, and return whether the frame is tagged."""
         return self.leave(self.arrive(flow, now_ns), now_ns)
 
     def on_return(self, rlq_id: int, rate: int, now_ns: int) -> None:
@@ -220,7 +220,9 @@ def test_equals_the_literal_transcription(n0: int, every_n: int, events: list[tu
 
 
 class AnyEvents(RuleBasedStateMachine):
-    """State × event: whatever comes, forged returns included, rates stay in range and state bounded."""
+    """For every event in every state, including forged returns, rates stay in range and the state stays
+    bounded.
+    """
 
     @initialize(random_phase=st.booleans(), every_n=st.integers(0, 3), seed=st.integers(0, 99))
     def begin(self, random_phase: bool, every_n: int, seed: int) -> None:

@@ -1,4 +1,6 @@
-"""HPCC's reaction point beside a literal transcription of Algorithm 1, and its window, timer and refusals."""
+"""HPCC's reaction point compared with a literal transcription of Algorithm 1: window, timer and refused
+values.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ RATES = (25, 50, 100, 200, 400, 10, 40, 800)
 
 
 class Hop(NamedTuple):
-    """The INT information of a link, as an acknowledgement of the public simulator gives it."""
+    """The INT information of a link, as in an acknowledgement of the public simulator."""
 
     B: float
     ts: int

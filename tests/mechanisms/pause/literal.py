@@ -1,6 +1,7 @@
-"""Algorithms §6 read literally, sentence by sentence, over complete histories and in exact numbers.
+"""A literal transcription of algorithms §6, sentence by sentence, over complete histories and with exact
+numbers.
 
-Written from the document alone; nothing here is taken from ecmproto.
+The transcription contains no code from ecmproto.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ QUANTUM_BITS = 512
 
 
 class LiteralSender:
-    """ "above high XOFF with 0xFFFF, refreshed at half its time; at or below low XON", one occupancy."""
+    """The rule "above high XOFF with 0xFFFF, refreshed at half its time; at or below low XON"."""
 
     def __init__(self, *, high: int, low: int, rate: int, quanta: int = 0xFFFF) -> None:
         self.high, self.low, self.quanta = high, low, quanta

@@ -229,7 +229,7 @@ def test_station_standstill_equals_the_literal_receivers(
 
 
 class Station:
-    """A link with a queue for each priority, that starts frames as its gate lets it."""
+    """A link with a queue for each priority, which starts a frame when its gate permits."""
 
     def __init__(self, ends: Gates, frame_ns: int) -> None:
         self.ends, self.frame_ns, self.free_ns = ends, frame_ns, 0

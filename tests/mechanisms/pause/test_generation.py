@@ -36,7 +36,7 @@ XOFF, XON, NOTHING = Signal(1, 0xFFFF), Signal(1, 0), Signal(0, 0)
 
 
 class Sender:
-    """One link and its requests by meters of one class each."""
+    """A link whose requests come from meters of one traffic class each."""
 
     def __init__(self, parameters: GenerationParameters | None = None) -> None:
         self.settings: FlowControlSettings = flow_control_settings(

@@ -73,7 +73,7 @@ class Told(NamedTuple):
 
 
 class Port:
-    """A congestion point and frames that come and go as a test likes."""
+    """A congestion point, with functions that enqueue and dequeue frames."""
 
     def __init__(self, machine: FlowControlMachine, room: int = 64) -> None:
         point = machine.congestion_point(PLACE, np.random.default_rng(1))
@@ -99,7 +99,7 @@ class Port:
         return self.said()
 
     def said(self) -> list[Told]:
-        """Take what was posted out of the outbox."""
+        """Remove and return the posted messages from the outbox."""
         told = [
             Told(*(int(m[name]) for name in ("time_ns", *Told._fields[1:])))
             for m in (fields_of(each, {}) for each in messages(self.outbox))

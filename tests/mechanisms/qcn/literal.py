@@ -1,6 +1,6 @@
-"""A literal, slow transcription of algorithms §3, congestion point rules 1 to 3, in exact numbers.
+"""A literal, slow transcription of algorithms §3, congestion point rules 1 to 3, with exact numbers.
 
-Written from the document alone, line by line, to be read beside it; nothing here is taken from ecmproto.
+The transcription contains no code from ecmproto.
 """
 
 from __future__ import annotations

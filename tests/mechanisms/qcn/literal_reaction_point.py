@@ -1,7 +1,7 @@
-"""A literal, slow transcription of algorithms §3, reaction point rules 1 to 3, in exact numbers.
+"""A literal, slow transcription of algorithms §3, reaction point rules 1 to 3, with exact numbers.
 
-Written from the document alone, line by line, to be read beside it; nothing here is taken from ecmproto.
-A frame leaves a limiter when the caller calls for it; ``debt`` shows whether it might.
+The transcription contains no code from ecmproto. A frame leaves a limiter when the caller requests it.
+``debt`` shows whether the frame may leave.
 """
 
 from __future__ import annotations

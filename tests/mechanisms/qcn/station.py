@@ -1,4 +1,4 @@
-"""A station with QCN reaction points and the queues in front of them, as tests drive it."""
+"""A station with QCN reaction points and the queues before the reaction points, for tests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Station:
         return int(receive(self.limiters, self.settings, self.generator, feedback, flow, self.now_ns))
 
     def frame(self, flow: int, octets: int) -> None:
-        """A frame for ``flow`` comes from above: it leaves now, or queues."""
+        """Pass a new frame for ``flow`` to the station, which sends or queues the frame."""
         index = int(route(self.limiters, flow))
         if index == NO_LIMITER:
             self.sent.append((self.now_ns, flow, octets))

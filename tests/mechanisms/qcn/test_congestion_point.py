@@ -25,7 +25,7 @@ from tests.mechanisms.qcn.literal import LiteralCongestionPoint
 
 
 class Point:
-    """One congestion point with its own generator."""
+    """A congestion point with a separate generator."""
 
     def __init__(self, parameters: QCNCongestionPointParameters | None = None, seed: int = 1) -> None:
         self.settings: QCNPointSettings = settings_record(parameters or QCNCongestionPointParameters())

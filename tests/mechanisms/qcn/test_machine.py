@@ -37,7 +37,7 @@ def cnm(
     flow_id: int | None = 7,
     length: int = 1500,
 ) -> bytes:
-    """Return a CNM about a frame with these tags, of which the first 120 octets were captured."""
+    """Return a CNM about a frame with these tags. The first 120 octets of the frame were captured."""
     message = new_record(Message)
     message.kind, message.priority, cnm_payload(message).qntz_fb = CNM_KIND, PRIORITY, qntz_fb
     message.qoff_octets, message.qdelta_octets = qoff, qdelta

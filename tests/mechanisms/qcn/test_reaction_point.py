@@ -28,7 +28,7 @@ def stages(station: Station, flow: int) -> tuple[int, int]:
 
 
 def one_byte_stage(station: Station, flow: int) -> None:
-    """Send what is left of the byte counter, in a moment that no timer falls into."""
+    """Send the remaining octets of the byte counter at a time without a timer event."""
     limiter = station.limiter(flow)
     limiter.debt_bits = 0.0
     station.frame(flow, int(limiter.byte_countdown_octets))

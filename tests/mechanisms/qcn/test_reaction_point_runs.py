@@ -40,7 +40,7 @@ _EVENTS = st.lists(
 
 
 class Pair:
-    """A station and its literal twin; a frame that leaves the one leaves the other at the same time."""
+    """A station and its literal counterpart. A frame leaves both at the same time."""
 
     def __init__(self, seed: int, *, standard: bool, max_rps: int, threshold: int) -> None:
         parameters = QCNReactionPointParameters(
@@ -124,7 +124,9 @@ def test_equals_the_literal_transcription(
 
 
 class AnyEvents(RuleBasedStateMachine):
-    """State × event: what holds whatever happens, feedback floods and foreign flows included."""
+    """Invariants in every state and for every event, including feedback floods and feedback for other
+    stations' flows.
+    """
 
     @initialize(standard=st.booleans(), max_rps=st.integers(1, 3), seed=st.integers(0, 99))
     def begin(self, standard: bool, max_rps: int, seed: int) -> None:

@@ -19,7 +19,10 @@ CM_TAG = "88b6 0000 0202030405060708 0000 0000 "
 
 
 def insert_cn_tag(octets: bytes, flow_id: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the frame with a CN-TAG for ``flow_id`` after its VLAN stack, in place of any it had."""
+    """Return the frame with a CN-TAG for ``flow_id`` after its VLAN tags.
+
+    The tag replaces an existing CN-TAG.
+    """
     return with_tag(octets, CNTag(flow_id=flow_id), ethertypes)[0]
 
 
