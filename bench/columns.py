@@ -148,7 +148,8 @@ def _processes(what: str, folder: Path, million: Path) -> None:
         "into a Parquet file": [_TO_FILE + _PEAK, str(path), str(folder / "out.parquet")],
     }.items():
         start, before = time.perf_counter(), os.times()
-        # the process reports its peak itself, because the kernel's value for a child starts at its parent's
+        # The process reports its own peak, because the kernel's value for a child starts at the parent's
+        # peak.
         told = subprocess.run([sys.executable, "-c", *arguments], check=True, capture_output=True, text=True)
         seconds, peak = time.perf_counter() - start, int(told.stdout.split()[-1])
         after = os.times()

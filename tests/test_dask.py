@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("b.pcapng", 500, 2000),
     ):
         times = 10**18 + first_ns + gap_ns * np.arange(FRAMES)
-        times[7] = times[5]  # one that goes back
+        times[7] = times[5]  # a capture with a time that goes backwards
         with (PcapngWriter if name.endswith("ng") else PcapWriter)(folder / name) as writer:
             writer.write_batch(Batch.from_frames(frames, time_ns=times))
     return folder
@@ -50,7 +50,7 @@ def test_frames_of_overlapping_captures_are_time_ordered(folder: Path) -> None:
         assert part.index.min() >= low
         assert part.index.max() <= high
         assert number == frames.npartitions - 1 or part.index.max() < high
-    # each capture's frames are those that it has alone, in parts too
+    # Each capture has the same frames as in a separate read, also in parts.
     alone = [read_table(path, FIELDS, repeated="first") for path in sorted(folder.iterdir())]
     for name in ("frame.number", "frame.len", "eth.dst", "vlan.id", "frame.protocols"):
         values = sorted(str(value) for table in alone for value in table[name].to_pylist())
@@ -66,7 +66,7 @@ def test_consecutive_captures_keep_parts_as_partitions(folder: Path) -> None:
     assert whole["frame.number"].tolist() == 2 * list(range(1, FRAMES + 1))
     parts = sum(-(-(folder / name).stat().st_size // PART_OCTETS) for name in ("a1.pcap", "a2.pcap"))
     assert frames.npartitions == parts
-    # only the columns that are asked for are made, and only what the divisions hold is read
+    # Only the requested columns are built, and only the frames of the divisions are read.
     span = frames.loc[whole.index[10] : whole.index[20], "frame.number"].compute(scheduler="sync")
     assert span.tolist() == list(range(11, 22))
 

@@ -57,7 +57,7 @@ def test_killed_test_leaves_no_namespace_or_program(name: str) -> None:
         assert killed.stdout.readline() == b"there\n"
         assert is_there(name)
         killed.kill()
-        # what it started in there holds its stdout open
+        # A child process in the namespace keeps stdout open.
         killed.stdout.read()
     deadline = time.monotonic() + PATIENCE_S
     while is_there(name):

@@ -44,7 +44,7 @@ def test_dependency_without_upper_bound_took_untested_versions(requirement: Requ
 
 
 def test_sibling_modules_were_allowed_to_import() -> None:
-    # Between colons import-linter lets them import each other.
+    # Colons in import-linter allow imports between siblings.
     contracts = PROJECT["tool"]["importlinter"]["contracts"]
     whole, *others = (each["layers"] for each in contracts if each["type"] == "layers")
     assert [line for layers in (whole, *others) for line in layers if ":" in line] == []
@@ -85,7 +85,7 @@ def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Pa
     git("init", "-b", "branch")
     (tmp_path / "ecmproto" / "kernels").mkdir(parents=True)
     kernel = "from ecmproto.kernels.kernel import compiled\n"
-    assert changed("a.py", kernel, main=True)  # there is nothing to compare with
+    assert changed("a.py", kernel, main=True)  # no other file for the comparison
     assert not changed("b.py", "1\n")
     assert not changed("c.py", "from ecmproto import codec\n")
     assert changed("a.py", kernel + "2\n")

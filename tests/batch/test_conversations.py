@@ -106,7 +106,7 @@ def test_ambiguous_acknowledge_ties_no_queue_pair() -> None:
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0, 0]
     made.number_batch(Batch.from_frames([acknowledge(0x77, 8)]))
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0x77, 0]
-    # And the other one is what is left of it.
+    # The other number is the remaining one.
     made.number_batch(Batch.from_frames([acknowledge(0x78, 5)]))
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0x77, 0x78]
 

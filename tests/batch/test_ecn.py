@@ -71,7 +71,7 @@ def test_field_is_read_and_written_and_nothing_else(
     wanted = frame(expected + b"payload", stack)
     if not is_6:
         assert checksum(written[-len(packet) - 7 : -7]) == 0xFFFF
-        # The same sum may stand there as 0 and as all ones.
+        # This sum can be written as 0 or as all ones.
         at = len(written) - 7 - len(packet) + 10
         written, wanted = (whole[:at] + whole[at + 2 :] for whole in (written, wanted))
     assert written == wanted

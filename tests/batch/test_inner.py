@@ -132,7 +132,7 @@ def test_unwrapping_restores_the_original_frames(name: str, tmp_path: Path) -> N
         wrapped = [WRAPPERS[name](frame, number) for number, frame in enumerate(frames)]
         inner, lengths, reader = read(written(tmp_path / f"{path.name}.wrapped", wrapped, times))
         assert inner == frames
-        # The length of a frame that the mirror cut is known where its IP header states it.
+        # The IP header contains the original length of a frame that the mirror truncated.
         assert lengths == original or all(map(int.__le__, lengths, original))
         assert f"unwrapped {counted(len(frames), 'frame')} " in reader.summary
         assert ("lost 0 frames" in reader.summary) == ("sequence" in name or "III" in name or "II " in name)

@@ -128,7 +128,8 @@ def test_tag_is_complete_once_all_octets_are_captured(kind: str) -> None:
     for captured in range(len(tag) + 3):
         frame = (bytes.fromhex(MACS) + tag + b"\x08\0")[: 12 + captured]
         assert own(frame, kind).tagged == (captured >= len(tag))
-        # the EtherType behind the tag tells that no other tag follows, behind which it would go
+        # The EtherType after the tag shows that no other tag follows, so the new tag would be inserted before
+        # it.
         assert (of(frame, kind=kind).tag_at[0] >= 0) == (captured == len(tag) + 2)
 
 

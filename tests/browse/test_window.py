@@ -387,7 +387,7 @@ class Terminal:
             octets = os.read(self._descriptor, 1 << 16)
         except OSError:
             return False
-        # of the keyboard protocols that it is asked about pyte knows nothing
+        # pyte does not support the queries of the keyboard protocols.
         self._stream.feed(re.sub(rb"\x1b\[(?:[<>=?][0-9;]*u|[?0-9;]*\$p)", b"", octets))
         return bool(octets)
 
@@ -412,7 +412,7 @@ def test_a_real_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     # typed ahead, all at once
     terminal.send("&cnm or ecm\r")
     terminal.wait("3 shown by: cnm or ecm")
-    terminal.wait("1/3")  # keys go to the prompt until it is closed
+    terminal.wait("1/3")  # the prompt receives keys until it is closed
     terminal.send("G")
     terminal.wait("3/3")
     terminal.send("o")

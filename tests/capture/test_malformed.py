@@ -18,7 +18,7 @@ def read_damaged(octets: bytes) -> list[Seen]:
         seen, reader = read(octets, chunk_octets=1 << 12)
     except CaptureError:
         return []
-    # What was read lies in the file, once: no frame is made up and none is read twice.
+    # Each frame that was read is in the file exactly once.
     assert sum(len(s.record) for s in seen) <= len(octets)
     assert all(len(s.frame) <= len(s.record) for s in seen)
     if reader.problem is not None:

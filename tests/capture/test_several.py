@@ -55,7 +55,7 @@ def test_folders_and_patterns_are_read_in_order(ring: Path) -> None:
     assert {interface for *_, interface in found} == {0}, "described alike: the same interface"
     assert read(ring / "x.*") == found
     assert [Path(name).name for name in files_named(str(ring / "x.pcap1*"))] == ["x.pcap1", "x.pcap10"]
-    # with another capture in the order of time, the folder's frames stay as they are in its files
+    # Merged with another capture in time order, the folder's frames keep the order of their files.
     other = write_pcap(ring.parent / "other.pcap", [150], 99)
     merged = read(ring, other)
     assert [octets[0] for _, _, octets, _ in merged if octets[0] != 99] == [
@@ -120,7 +120,7 @@ def test_patterns_without_files_are_refused(tmp_path: Path) -> None:
         open_captures([tmp_path])
     with pytest.raises(CaptureError, match=r"none\.pcap: expected a readable capture file, got No such file"):
         open_captures([tmp_path / "none.pcap"])
-    # a name that looks like a pattern is that of a file where there is one
+    # A name that looks like a pattern is a file name if the file exists.
     odd = write_pcap(tmp_path / "a[1].pcap", [1], 7)
     assert len(read(odd)) == 1
 

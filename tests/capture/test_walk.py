@@ -21,7 +21,7 @@ def test_compiled_and_plain_walks_are_equal(octets: bytes, monkeypatch: pytest.M
     plain = {n: read(octets[:n]) for n in range(whole - 120 if whole > 200 else 24, whole + 1)}
     monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", 0)
     for n, (seen, reader) in plain.items():
-        # A stream of unknown size starts interpreted and goes on compiled once anything was walked.
+        # A stream of unknown size is first interpreted, and then compiled.
         again, compiled_reader = read(octets[:n], batch_frames=1)
         assert again == seen
         assert str(compiled_reader.problem) == str(reader.problem)

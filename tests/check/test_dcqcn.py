@@ -229,7 +229,7 @@ def test_a_cnp_for_an_unmarked_flow_is_found() -> None:
     alone: list[Event] = [(0, data(2)), (2 * MS, CNP)]
     assert faults(dcqcn(alone)) == []  # as in front of the congested switch
     assert faults(dcqcn(alone, behind="yes")) == [("CNP005", 2)]
-    assert faults(dcqcn([(0, other), (2 * MS, CNP)], behind="yes")) == []  # none of its data is here
+    assert faults(dcqcn([(0, other), (2 * MS, CNP)], behind="yes")) == []  # no data of this flow
 
 
 def test_early_cnps_may_answer_marks_before_the_capture() -> None:

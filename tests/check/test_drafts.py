@@ -131,7 +131,8 @@ def test_tags_name_points_that_sent_feedback(kind: str, rule: str, tag: str) -> 
     late = ecm(kind=kind, cpid=OTHER)
     assert planted(rule, data(), ecm(kind=kind), data(tag), data(strange), data(strange)) == [4]
     assert planted(rule, data(), ecm(kind=kind), data(strange), late) == [3]
-    # a flow that was tagged before the capture began, another station's, one whose messages go elsewhere
+    # A flow that was tagged before the capture, a flow of another station, and a flow with messages on
+    # another path.
     assert planted(rule, data(strange), data(), ecm(kind=kind), data(tag)) == []
     result = checked([(0, data()), (1, data(tag)), (2, ecm(kind=kind, dst=SINK))], [rule])
     assert (result.wrong, result.results[0].judged) == (0, 0)
@@ -186,7 +187,7 @@ def test_unanswered_probes_are_found() -> None:
     result = checked([*answered, *late, *replies], ["E2CM008"])
     assert [(each.frame, each.subject) for each in result.findings] == [(13, f"{ENDS['dst']} flow 0x4edd")]
     assert result.results[0].judged == 5
-    # one that waits at the end of the capture, for longer than it may
+    # A message that waits at the end of the capture for longer than the maximum.
     seen: list[Event] = [*answered, (20 * MS, probe()), (30 * MS, ecm(kind="e2cm"))]
     assert checked(seen, ["E2CM008"]).wrong == 0
     seen.append((41 * MS, ecm(kind="e2cm")))
@@ -241,7 +242,7 @@ def test_messages_are_a_sampling_interval_apart(kind: str, rule: str) -> None:
         assert (
             checked(seen, [rule], given | {f"{kind}.{name}": text for name, text in more.items()}).wrong == 0
         )
-    # most are too short: so is the capture, unless it is known to have all
+    # Most intervals are too short, and the whole capture is too, unless it is known to be complete.
     short_all = messages_apart(kind, *[60_000] * 8)
     assert checked(short_all, [rule], given).results[0].judged == 0
     assert checked(short_all, [rule], given | {f"{kind}.has_all": "yes"}).wrong == 8

@@ -48,7 +48,7 @@ def test_rates_are_lowered_along_a_path() -> None:
         (6, "7.001 Mb/s", "7 Mb/s at most", f"{SOURCE} RLQ 1")
     ]
     assert result.results[0].judged == 4
-    # one interface has no path, and tags that come often may be of different frames
+    # A single interface has no path, and equal tags may belong to different frames.
     assert checked([(event[0], event[1]) for event in seen], ["FECN003"]).results[0].judged == 0
     often: list[Event] = [(9 * MS + at * US, tagged(100 * at), 0) for at in range(1, 4)]
     assert checked([*seen, *often], ["FECN003"]).wrong == 0
@@ -90,7 +90,7 @@ def test_returned_rates_match_tags_after_later_hops() -> None:
     result = checked(sorted(own + behind + back), ["FECN004"])
     assert [each.measured for each in result.findings] == ["899 kb/s", "no limit"]
     assert result.results[0].judged == 20
-    # the source's link alone has no rate to hold them to
+    # The source's link alone has no rate for the comparison.
     assert checked(sorted(own + back), ["FECN004"]).results[0].judged == 0
     # tags that come often may be of other frames
     often: list[Event] = [(at * MS + 9 * US, tagged(infinite), 0) for at in range(20)]
@@ -110,7 +110,7 @@ def test_reports_come_every_10_ms() -> None:
     seen: list[Event] = [(int(at * MS), reported()) for at in times]
     result = checked(seen, ["DBP002"])
     assert [(each.frame, each.measured) for each in result.findings] == [(5, "4 ms"), (7, "15 ms")]
-    # another source has its own, and so has another interface
+    # Another source has a separate rate, and so has another interface.
     seen = [(0, reported(), 0), (MS, reported(), 1), (2 * MS, reported(dst="02:00:00:00:00:02"), 0)]
     assert checked(seen, ["DBP002"]).results[0].judged == 0
     assert checked(seen, ["DBP002"], {"fecn.report": "1ms"}).wrong == 0

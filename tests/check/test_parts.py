@@ -73,7 +73,7 @@ def of_parts(whole: Batch, cuts: list[int], make: Callable[[], Sums], picks: lis
     for low, high in itertools.pairwise(edges):
         part, frames = make(), whole.select(np.arange(low, high))
         if low % 2:
-            # as whoever reads a part counts who does not know what is before it
+            # A reader of one part does not know the number of earlier frames.
             frames = dataclasses.replace(frames, first=0, picked=None)
         part.add(frames, interfaces=LINKS)
         parts.append(there(part, make))

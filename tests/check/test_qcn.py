@@ -67,9 +67,9 @@ def test_wrong_feedback_is_found_with_estimated_parameters(w: float, qeq: int) -
     assert silent.endswith("1 CNM of 02:00:00:00:00:99/1.")
     given = checked(seen, ["QCN003"], {"qcn.w": str(w), "qcn.qeq": f"{qeq}B"})
     assert (faults(given), given.notes, given.results[0].judged) == ([("QCN003", 25)], (), 26)
-    # with parameters that others use most of them are wrong
+    # With the parameters of other implementations, most messages are wrong.
     assert checked(seen, ["QCN003"], {"qcn.w": "2", "qcn.qeq": "9kB"}).wrong > 10
-    # and so they are where nothing fits the one that is given
+    # The messages are also wrong if no parameters match the given parameter.
     other = checker_of(seen, ["QCN003"], {"qcn.qeq": "9kB"}).result()
     assert other.wrong > 10
     assert "qcn.w = 2 and qcn.qeq = 9 kB" in other.notes[0]

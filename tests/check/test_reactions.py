@@ -62,7 +62,7 @@ def test_a_source_ignoring_feedback_is_found(kind: str, rule: str, least: int) -
     assert seen[(finding.frame or 0) - 1][1] == told(2, kind, weak=False)
     assert result.results[0].judged == 2
     name = f"{rule[:3].lower()}.closed"
-    # fewer messages prove nothing, weak ones neither, and where none reacts the loop is open
+    # Few messages or weak messages prove nothing. If no flow reacts, the loop is open.
     assert checker_of(capture(kind, least - 1, {1: True, 2: False}), [rule]).result().results[0].judged == 0
     assert checker_of(capture(kind, least, {1: True, 2: False}, weak=True), [rule]).result().wrong == 0
     alone = capture(kind, least, {2: False})

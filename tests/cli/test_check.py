@@ -171,7 +171,7 @@ def test_findings_of_a_baseline_are_omitted(
     capsys.readouterr()
     assert run(["check", capture, "--baseline", known]) == 0
     assert "0 findings, 1 known finding left out" in capsys.readouterr().out
-    # two where one was known: which is the new one cannot be said
+    # With two findings and one known finding, the new finding cannot be identified.
     worse = written(tmp_path / "worse.pcapng", [frame(LINE, version=1)] * 2)
     assert run(["check", worse, "--baseline", known]) == 1
     assert "2 findings" in capsys.readouterr().out

@@ -292,7 +292,7 @@ def test_a_real_shell_completes_typed_words(shell: str, home: Path) -> None:
             ("ecmproto stats -r some\t", "some\\ file.pcap "),
             ("ecmproto stats -r ~/some\t", "~/some\\ file.pcap "),
         ):
-            terminal.type(f"\x15{typed_text}", until=whole)  # control-U: away with what is there
+            terminal.type(f"\x15{typed_text}", until=whole)  # control-U deletes the line
 
 
 class _Terminal:

@@ -130,7 +130,7 @@ def test_frames_of_a_slow_pipe_appear_immediately(capture: Path) -> None:
         assert process.stdout is not None
         process.stdin.write(octets[: 24 + 16 + len(next(iter(FRAMES.values())))])
         process.stdin.flush()
-        # nothing more comes until this is there
+        # The next output appears only after this output is complete.
         assert json.loads(process.stdout.readline())["number"] == 1
         process.stdin.close()
         assert process.wait() == 0

@@ -115,7 +115,7 @@ def test_sent_frames_arrive_at_the_reported_rate(veth: Network, capsys: pytest.C
 
 
 def test_pad_allows_short_frames(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
-    # what the kernel would take to be a tag that is cut off does not come through
+    # The kernel drops frames that look like truncated tags.
     path = "short.pcap"
     octets = [bytes(range(length)) for length in (1, 14, 30, 60, 61)]
     with PcapWriter(path) as writer:
@@ -287,7 +287,7 @@ def test_an_interrupt_ends_with_the_report(veth: Network, folder: Path) -> None:
         while len(frames) < 200 and time.monotonic() < until:
             time.sleep(0.05)
             frames += captured(receiver)[0]
-        # as a terminal does: to it and to what it started
+        # Like a terminal, send the signal to the process and its children.
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err

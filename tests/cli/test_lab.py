@@ -119,7 +119,7 @@ def test_shown_figures_may_refer_to_other_runs(scenario: str, capsys: Captured) 
     assert run(["lab", "run", scenario, "--show", figure, "--show", "queue.p50@slow"]) == 0
     out = capsys.readouterr().out
     assert any(line.split() == [*figure.split(), "1"] for line in out.splitlines())
-    # A parameter that is set is of the scenario's mechanism; the other run has none such.
+    # The parameter belongs to the scenario's mechanism, and the other run has no such parameter.
     assert run(["lab", "run", scenario, "--show", figure, "--set", "rp.ai_rate=10Mb/s"]) == 0
     capsys.readouterr()
 

@@ -178,7 +178,7 @@ def test_a_busy_machine_heads_the_summary(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # What a reaction point gave up is told among its counters: it may have been stopped.
+    # The counters contain work that the reaction point abandoned, because it may have been suspended.
     device = Given({"missed_ns": 700_000_000})
     start_ns = time.monotonic_ns()
     monkeypatch.setattr("time.monotonic_ns", lambda: start_ns + 15 * 10**9)

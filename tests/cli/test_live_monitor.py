@@ -142,7 +142,7 @@ def test_removing_the_interface_ends_monitoring(
 def test_an_idle_interface_uses_little_processor_time(
     veth: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(["live", "monitor", "-i", FAR, "--duration", "1ms"])  # what is compiled and loaded once
+    run(["live", "monitor", "-i", FAR, "--duration", "1ms"])  # this code is compiled and loaded once
     before = time.process_time_ns()
     assert run(["live", "monitor", "-i", FAR, "--duration", "2s"]) == 0
     assert time.process_time_ns() - before < 1_000_000_000

@@ -118,7 +118,7 @@ def test_a_closed_pipe_ends_all_processes(path: Path) -> None:
         assert process.stderr is not None
         process.stdout.read(10)
         process.stdout.close()
-        # the end of its errors is the end of all processes that have them
+        # stderr ends when all processes that share it have ended.
         assert not process.stderr.read()
     assert process.returncode == 141
 

@@ -199,7 +199,7 @@ def test_a_buffer_may_be_given_in_frames(capsys: pytest.CaptureFixture[str]) -> 
         document = json.loads(capsys.readouterr().out)
         (first, *_) = document.get("replays", [document])
         assert (first["buffer_frames"], first["buffer_octets"]) == (20, 20 * 1518)
-        # What the port holds is counted in frames of the capture's length, whatever 1518 octets come to.
+        # The buffer is counted in frames of the capture's length, and not in octets.
         assert first["ports"][0]["queue"]["peak_octets"] <= 20 * 1518
 
 

@@ -203,7 +203,7 @@ def test_round_trip_times_are_in_all_outputs(replay: Replay, tmp_path: Path) -> 
     path = tmp_path / "flows.csv"
     ecm = ["--cp", "ecm", "--rp", "ecm", "--speed", "5G", "--seed", "1", "--feedback-delay", "40us"]
     document = json.loads(replay(*ecm, "-T", "json", "--flows", str(path)))
-    # Frames are sampled as they come to the port: what is left is the way back, in ticks of 1 µs.
+    # Frames are sampled when they arrive at the port, so only the return path remains, in steps of 1 µs.
     assert document["stations"]["rtt_average_ns"] == pytest.approx(40_000, abs=1_000)
     seen = [rtt for flow in document["flows"] for rtt in flow["rtt_average_ns"] if rtt is not None]
     assert seen == [float(row["rtt_average_ns"]) for row in rows_of(path) if row["rtt_average_ns"]]
@@ -327,12 +327,12 @@ def test_closed_loop_captures_contain_tags_and_messages(replay: Replay, tmp_path
     summary = json.loads(replay(*CLOSED, "-T", "json", "-w", str(out)))
     with open_capture(out) as reader:
         frames = [(int(batch.time_ns[i]), batch.frame(i)) for batch in reader for i in range(len(batch))]
-    # What waited when the capture ended is in it too, though in no figure.
+    # Frames that waited at the end of the capture are also written, although no figure counts them.
     held_out = summary["stations"]["held_out_frames"]
     cnms = [octets for _, octets in frames if octets[16:18] + octets[20:22] == b"\x22\xe9\x22\xe7"]
     assert len(frames) - len(cnms) == summary["frames"] - held_out
     assert [time for time, _ in frames] == sorted(time for time, _ in frames)
-    # Station 4 tags nothing by itself: its reaction point does.
+    # Station 4 adds no tags, but its reaction point does.
     fourth = [octets for _, octets in frames if octets[6:12].hex(":") == HOSTS[3]]
     assert {octets[16:20].hex() for octets in fourth} == {"22e9ffff"}
     end_ns = summary["first_time_ns"] + summary["duration_ns"]

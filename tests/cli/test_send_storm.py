@@ -63,7 +63,8 @@ def test_storm_arrives_octet_for_octet_and_is_released(
 
 def test_reported_gaps_bound_the_measured_ones(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with FrameReceiver(FAR) as receiver:
-        # the kernel stamps frames as they come a moment after it was asked to, until then as they are read
+        # The kernel starts to time-stamp frames shortly after the request. Until then, times are the times of
+        # reading.
         time.sleep(0.1)
         words = ["pause", "quanta=3000", "--storm", "1G", "--duration", "1s", "-T", "json"]
         code = run(["send", "-i", NEAR, *words])
@@ -76,7 +77,7 @@ def test_reported_gaps_bound_the_measured_ones(veth: Network, capsys: pytest.Cap
     assert storm["priorities"] is None
     assert document["released"] is True
     assert document["frames"] == len(frames) >= 1303 + 1 - gaps["skipped"]
-    # a busy machine may be late between a frame's departure and its time stamp, or the other way round
+    # On a busy machine, a frame's time stamp may be earlier or later than its departure.
     slack = 0.1 * 10**9
     assert document["duration_ns"] == pytest.approx(times[-1] - times[0], abs=slack)
     assert document["rate_fps"] == pytest.approx(1e9 * (len(times) - 1) / document["duration_ns"])

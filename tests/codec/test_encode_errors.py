@@ -55,7 +55,7 @@ def test_numbers_just_outside_their_range_are_refused(cls: type[Layer], field: F
 @pytest.mark.parametrize(("cls", "field"), _fields(number=True))
 def test_numbers_at_ends_of_range_are_accepted(cls: type[Layer], field: Field) -> None:
     for value in (field.minimum, field.maximum):
-        # what the number counts is there
+        # The frame contains the counted elements.
         octets = cls(**{field.key: value}).build() + bytes(600)
         parsed = cls.parse(octets, 0, len(octets))
         assert parsed is not None

@@ -64,7 +64,7 @@ def test_every_length_within_the_fixed_layers_raises(answer: KnownAnswer) -> Non
     outer = answer.layers[: next(iter(frame.inner_frames()), None)]  # a mirror may truncate what is inside
     for start, stop, value in zip(frame.starts, frame.starts[1:], outer, strict=False):
         needed = start + type(value).fixed_octets
-        # a layer is announced by the one before, but for TLVs, and what follows the last MPLS label
+        # The previous layer announces each layer, except TLVs and the layer after the last MPLS label.
         first = start + 1 if isinstance(value, AnyTLV | ControlWord) else start
         for kept in range(first, needed):
             assert outcome(answer.octets[:kept]) is None, (
@@ -115,7 +115,7 @@ def test_frame_cut_by_snap_length_is_wellformed(cut: tuple[bytes, int]) -> None:
     frame = decode(octets, original_octets=original)
     assert frame.cut == original - len(octets)
     assert encode(frame) == octets
-    outcome(octets)  # the same octets as if they were all there: an error or a frame
+    outcome(octets)  # the same octets in a complete frame: an error or a frame
 
 
 @given(truncated(frames(fcs_octets=4)))

@@ -9,8 +9,8 @@ import pytest
 from ecmproto.wire.codec import Layer
 from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
 
-# format: total octets of the fixed part, then "key first-octet.bit bits kind" as the document's tables say;
-# offsets of tags and messages count from behind their EtherType, "+" is the variable rest.
+# For each format: total octets of the fixed part, then "key first-octet.bit bits kind" as in the document's
+# tables. Offsets in tags and messages start after the EtherType, and "+" is the variable part.
 WORD = """
     version 0.0 4 uint | q 0.4 1 uint | protocol 0.5 3 uint | type 1.0 4 uint | reserved 1.4 4 uint"""
 STACK = (

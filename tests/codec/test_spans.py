@@ -51,7 +51,7 @@ def changed_field(octets: bytes, frame: Frame, placed: Placed, bit: int) -> None
     assert len(after.layers) > placed.layer
     now = after.layers[placed.layer]
     if type(now) is not type(before):
-        # LLC and SNAP are known by their first six octets; others of them are data
+        # The first six octets identify LLC and SNAP headers; other headers are data.
         is_selector = (
             key in SELECTORS
             or (isinstance(before, LLC) and key not in ("etype", "pid"))

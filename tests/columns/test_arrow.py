@@ -120,7 +120,7 @@ def test_address_text_is_right_with_and_without_repeats(kind: AddressKind, diffe
 def test_repeated_addresses_share_one_dictionary_entry(kind: AddressKind, different: int) -> None:
     rng = np.random.default_rng(different)
     values = rng.integers(0, 256, (different, WIDTH[kind]), dtype=np.uint8)
-    values[::2, 2:] = 0  # those that differ in their first octets only
+    values[::2, 2:] = 0  # values that differ only in their first octets
     rows = values[rng.integers(0, different, 2 * different)] if different else values
     codes, text, bounds = address_dictionary(kind, rows.view(">u8").reshape(-1) if kind == "cpid" else rows)
     octets = text.tobytes()

@@ -57,7 +57,7 @@ def test_shared_captures() -> None:
                     if batch.first + len(batch) >= SHARED_FRAMES:
                         break
         except CaptureError:
-            continue  # no capture, or a broken one: what there is to read was compared
+            continue  # an invalid or damaged capture: only readable frames were compared
     assert compared
 
 
@@ -83,7 +83,7 @@ def test_spoilt_frames() -> None:
 
 
 def test_inner_length_up_to_where_capture_was_cut() -> None:
-    # a TCP header longer than its IP packet, in frames of which more, less or nothing is missing
+    # TCP headers longer than their IP packet, in frames with different numbers of missing octets.
     octets = bytes.fromhex(
         "80711f84efc580711f84efcc8100003208004500004000000000000600000a0000100a000011"
         "fa5405f201537f0100000000ff02ffff3ede0000" + 24 * "01"

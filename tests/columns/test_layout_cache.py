@@ -187,7 +187,7 @@ def test_short_frames_after_a_run_are_distinguished() -> None:
     for octets in (0, 1, 13, 23, 24, 30, 41):
         run = [generator.choice(long) for _ in range(12)]
         assert_equal(Batch.from_frames([*run, long[0][:octets]]), NAMES)
-    # what was alike before may differ in a word, in its padding, in what was cut off
+    # Frames with equal starts may differ in a word, in the padding or in the captured length.
     frame = encode(Frame(layers=(Ethernet(), CNM(qntz_fb=1))), fix=True).ljust(60, b"\0")
     other = frame[:-1] + b"\1"
     frames = [frame] * 9 + [other] * 9 + [frame] * 2 + [frame[:12] + b"\x08\x06" + frame[14:]] * 7

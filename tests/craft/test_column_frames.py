@@ -285,7 +285,7 @@ def test_values_longer_than_frames_are_refused_early(tmp_path: Path) -> None:
     repeated(path, bytes(2 << 20), 1)
     with pytest.raises(SpecError, match=r"column data\.data: expected values of at most 1048576 octets"):
         crafted(path, "data")
-    repeated(path, bytes(2 << 20), 65)  # fewer than one each, by what the file says of itself
+    repeated(path, bytes(2 << 20), 65)  # fewer than one octet each, according to the file
     with pytest.raises(SpecError, match=r"expected values of at most 1048576 octets, .*, got one of 2097152"):
         crafted(path, "data")
     listed = pa.table({"vlan.id": pa.array([[1] * 1_000_000])})

@@ -203,7 +203,7 @@ def test_unrepresentable_fcs_length_is_left_out_of_pcap() -> None:
 
 
 def test_pcap_header_of_version_2_1_is_rewritten() -> None:
-    # version 2.1 wrote the two lengths of a record the other way round
+    # Version 2.1 wrote the two lengths of a record in reverse order.
     swapped = "a1b2c3d40002000100000000000000000000ffff00000001"
     text = json.dumps({"capture": {"byte_order": "big", "header": swapped}, "frames": [FRAME]})
     assert crafted(text, "pcap")[:8].hex() == "a1b23c4d00020004"

@@ -103,7 +103,7 @@ def sweeps(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 def test_swept_frames_equal_single_frames(case: tuple[str, dict[str, object]]) -> None:
     line, values = case
     template = plan(line, values)
-    # what a default was derived from is the template's: a sweep changes its field and what is computed
+    # Defaults are derived from the template. A sweep changes only its field and computed fields.
     for part, layer in zip(template.finished().parts, template.finished().frame.layers, strict=True):
         fixed = {
             "cpid",

@@ -333,7 +333,8 @@ def test_boundary_of_domain_is_judged_frame_by_frame(
     assert (code, failed(verdicts)) == (0, [])
     assert len(verdicts) == 6 * 18 + 1
 
-    # a plain bridge leaves what an edge remaps: priority 3 in three of six modes, with CN-TAG and without
+    # A plain bridge keeps the priority that an edge remaps: priority 3 in three of six modes, with and
+    # without CN-TAG.
     code, verdicts = judged(["cnd-boundary"], tmp_path, bridge, capsys)
     assert code == 1
     missing = [name for name in failed(verdicts) if name.startswith("frame")]

@@ -45,7 +45,7 @@ def edits(draw: st.DrawFn) -> tuple[list[int], dict[int, str]]:
     places = draw(st.lists(st.integers(0, count // 4 - 1), unique=True, max_size=6))
     chosen = {4 * place + 1: draw(st.sampled_from(EDITS)) for place in places}
     moved = [place for place, edit in chosen.items() if edit == "move"]
-    for place in moved[1:]:  # of two that move past each other either could be told
+    for place in moved[1:]:  # if two frames are exchanged, either of them may be reported
         chosen[place] = "remove"
     return numbers, chosen
 
@@ -93,7 +93,7 @@ def test_each_edit_is_reported_as_its_type(tmp_path_factory: pytest.TempPathFact
     }
     found = compared(a, b, list_times=True)
     assert told(found) == wanted
-    # and the other way round
+    # The same in reverse order.
     names = {"missing": "added", "added": "missing"}
     back = {(names.get(kind, kind), two, one, fields) for kind, one, two, fields in wanted}
     assert told(compared(b, a, list_times=True)) == back
@@ -113,7 +113,7 @@ def test_differences_account_for_every_frame(
     seen_b = [b.number for _, b in pairs if b is not None]
     assert len(set(seen_a)) == len(seen_a)
     assert len(set(seen_b)) == len(seen_b)
-    # what is not told of is the same, one by one
+    # All frames without a reported difference are equal.
     rest_a = [frame for number, frame in enumerate(before, 1) if number not in seen_a]
     rest_b = [frame for number, frame in enumerate(after, 1) if number not in seen_b]
     assert rest_a == rest_b
@@ -122,7 +122,7 @@ def test_differences_account_for_every_frame(
         if each.a is not None and each.b is not None:
             octets = before[each.a.number - 1].octets, after[each.b.number - 1].octets
             assert (octets[0] == octets[1]) == (each.kind in ("moved", "retimed"))
-    # what is missing and what was added has nothing in common
+    # Missing frames and added frames have nothing in common.
     left = {
         kind: {before[e.a.number - 1].octets for e in found if e.kind == kind and e.a}
         for kind in ("missing",)
@@ -210,7 +210,7 @@ def test_times_by_a_clock_of_their_own(tmp_path: Path) -> None:
     ):
         with Comparison(a, b, rules) as comparison:
             assert comparison.run().differences == 0
-    # a clock that goes 50 ppm fast, and a frame that was held up by 3 µs
+    # A clock that is 50 ppm fast, and a frame that was delayed by 3 µs.
     drifting = [
         dataclasses.replace(frame, time_ns=frame.time_ns + 800 + place * GAP_NS // 20_000)
         for place, frame in enumerate(before)

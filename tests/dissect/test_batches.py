@@ -154,7 +154,7 @@ def test_spoilt_frames(name: str) -> None:
     for _ in range(0, SPOILT_FRAMES, _BATCH_FRAMES):
         batch = spoilt_batch(generator, _BATCH_FRAMES)
         expected = one_by_one(FORMS[name](), batch, INTERFACES)
-        # the same form for all batches, so that programs and words of earlier ones are used
+        # All batches have the same form, so programs and dictionaries of earlier batches are used again.
         assert at_once(form, batch, INTERFACES) == expected
 
 

@@ -64,7 +64,7 @@ def test_value(name: str, frame: str, expected: str) -> None:
 
 
 def test_every_catalogue_name_can_be_printed() -> None:
-    # those of other links have tests of their own, CSIG and key frames have no EtherType unless one is given
+    # Other tests cover other link types. CSIG and key frames have no EtherType by default.
     others = ("sll", "csig", "keyframe", "infiniband.lrh")
     names = [entry.name for entry in catalogue() if not entry.name.startswith(others)]
     headers = (SNAP(), IPv6(), HopByHop(), Routing(), DestinationOptions(), AH(icv=b"icv."), FragmentHeader())

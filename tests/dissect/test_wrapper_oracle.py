@@ -49,7 +49,7 @@ def compare(program: str, frames: Sequence[bytes], path: Path) -> set[str]:
     Return the names of the fields that no frame contains.
     """
     compared = names(program)
-    # without an option it guesses by the addresses whether there is a control word
+    # Without an option, tshark uses the addresses to guess whether a control word is present.
     command = [program, "-n", "-r", str(written(path, frames)), "-d", "mpls.label==16,pwethcw"]
     command += ["-T", "fields", *(word for name in compared for word in ("-e", name))]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]

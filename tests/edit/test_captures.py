@@ -187,7 +187,7 @@ def test_times_are_shifted_and_scaled(tmp_path: Path, form: str) -> None:
     assert [b[1] - a[1] for a, b in zip(read(path), read(out), strict=True)] == [-1_500_000_001] * 8
     edit_capture([path], out, Edit(clock=Clock(shift_ns=7, numerator=1, denominator=3)), force=True)
     assert [each[1] for each in read(out)] == [START_NS + 7 + n * 1_000_000 // 3 for n in range(8)]
-    # the rest of the records stays
+    # The other records are unchanged.
     assert [each[2:] for each in read(out)] == [each[2:] for each in read(path)]
 
 
@@ -304,7 +304,7 @@ needs_mergecap = pytest.mark.skipif(not shutil.which("mergecap") and not CI, rea
 def test_merging_equals_that_of_mergecap(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     paths = []
-    # of the same time, mergecap takes the last file's first
+    # Of frames with equal times, mergecap writes frames of the last file first.
     every = random.permutation(160).reshape(4, 40)
     for number in range(4):
         path = tmp_path / f"{number}.pcap"
@@ -346,7 +346,7 @@ def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path, capsys: pytest.Capt
     assert not out.exists()
     assert run(edits) == 0
     assert dry == told(capsys).replace(f"written to {out}", "would be written")
-    # needs no output, and leaves one alone
+    # A dry run needs no output, and does not change an existing file.
     before = out.read_bytes()
     assert run([*edits[:-2], "--dry-run", "--strip", "csig"]) == 1
     assert run([*edits, "--dry-run"]) == 0

@@ -340,7 +340,7 @@ def test_only_checksums_that_change_are_counted() -> None:
     bth = encode(build("bth", opcode=0x0A))
     _, report = edited(Batch.from_frames([bth]), "ip.dsfield.ecn=3", "infiniband.bth.becn=1")
     assert report.kept == {"ip.checksum": 1}
-    # as far as ones' complement goes these are the same
+    # In ones' complement arithmetic, these values are equal.
     octets = whole(Ethernet(), IPv4(**ADDRESSES4), TCP(seq_raw=1), Data(data=b"1234"))
     _, report = edited(Batch.from_frames([octets]), "tcp.seq_raw=0x10000")
     assert (report.changed, report.kept) == (1, {})
@@ -378,7 +378,7 @@ def test_zero_checksum_is_written_per_transport(name: str, checksum: int) -> Non
     transport = UDP(srcport=0x1234) if name == "udp" else TCP(srcport=0x1234)
     octets = whole(Ethernet(), IPv4(**ADDRESSES4), transport, Data(data=b"1234"))
     at = decode(octets).starts[2] + (6 if name == "udp" else 16)
-    # what is added to the port is taken off the checksum
+    # The increase of the port is subtracted from the checksum.
     port = 0x1234 + int.from_bytes(octets[at : at + 2])
     port = (port & 0xFFFF) + (port >> 16)
     after, report = edited(Batch.from_frames([octets]), f"{name}.srcport={port}")

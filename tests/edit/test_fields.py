@@ -162,7 +162,7 @@ def test_every_field_is_set_as_by_codec() -> None:
     seen: set[type[Layer]] = set()
     for field in SETTABLE:
         rows = [row for row, frame in enumerate(every_frame) if outermost(frame, field)]
-        # and one without it
+        # And a frame without the field.
         rows = [*rows, *(row for row in range(len(everything)) if row not in rows)][: len(rows) + 1]
         batch, frames = everything[rows], [every_frame[row] for row in rows]
         for text, value in values_for(field):

@@ -126,7 +126,7 @@ def test_message_reaches_its_station_and_flow(of: tuple[str, int], fields: dict[
     assert found.message.tolist() == [-1, -1, -1, 0, -1]
     assert found.until.tolist() == [-1, -1, -1, 1, -1]
     assert found.message.dtype == found.until.dtype == np.int32
-    # FECN's returning frames have a priority of their own and name a queue, not a flow.
+    # FECN's returning frames have a separate priority, and identify a queue instead of a flow.
     assert places(found) == [(1, -1 if name == "fecn" else 1)]
     wanted = {"kind": kind, "sent": 1, "cause": NO_CAUSE, "time_ns": 300, **fields}
     assert told(reader.machine, found, *wanted) == [tuple(wanted.values())]
@@ -152,14 +152,14 @@ SENT = [data(), data(A, OTHER), data(A, OTHER, cn_flow=7), data(A, FAR, priority
         (data(cn_flow=LAST_FLOW_ID), 0),
         (data(A, OTHER, cn_flow=LAST_FLOW_ID - 1), 1),
         (data(A, OTHER, cn_flow=7), 2),
-        # A frame's CN-TAG names its flow, wherever it goes.
+        # The CN-TAG identifies a frame's flow for any destination.
         (data(A, FAR, cn_flow=7), 2),
-        # What had no CN-TAG when it was sampled: only its addresses and tags tell.
+        # Frames that were sampled without a CN-TAG are identified by addresses and tags.
         (data(), 0),
         (data(cn_flow=0), 0),
         (data(A, OTHER), 1),
         (data(A, FAR, vlan=6), 4),
-        # Flow IDs that nobody gave, or not to a flow to there or with these tags.
+        # Flow IDs without a flow, or with a flow to another destination or with other tags.
         (data(cn_flow=8), -1),
         (data(cn_flow=LAST_FLOW_ID - 1), -1),
         (data(A, FAR, vlan=6, cn_flow=LAST_FLOW_ID), -1),
@@ -232,7 +232,7 @@ def test_fcs_is_stripped_and_truncated_cnm_is_valid() -> None:
     of = machine("qcn")
     cnm = frame_of(of, data(cn_flow=7), qntz_fb=9)
     reader = FeedbackReader(of, interfaces=[Interface(index=0, linktype=1, fcs_octets=4)])
-    # The last four octets of the first are of its MSDU: it claims more than it brings.
+    # The last four octets of the first message belong to its MSDU, whose length field is too large.
     found = reader.read(data(cn_flow=7), cnm, cnm + b"FCS!", cnm[:70], original=[104, 110, 110 + 4, 114])
     assert len(cnm) == 110
     assert found.message.tolist() == [-1, -1, 0, 1]
@@ -338,7 +338,7 @@ def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fie
             n: c for n, c in reader.counted().items() if n not in ("feedback_frames", "heard_messages")
         }
         assert reader.counted()["feedback_frames"] == 1, what
-        # Discarded as it came, or read and ignored by the reaction point; either counts.
+        # Messages are discarded on arrival, or ignored by the reaction point; both are counted.
         if len(found.messages):
             ignored = {"unknown_flow", "without_feedback", "unknown_returns", "unknown_replies"}
             assert ignored & set(reacted), (what, reacted)
@@ -356,7 +356,7 @@ def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fie
 def test_floods_allocate_nothing_and_change_no_rate(name: str) -> None:
     of = machine(name)
     reader = FeedbackReader(of)
-    # All that sources can take has been taken.
+    # The number of stations has reached the maximum.
     reader.read(*(data(HOST + bytes([source])) for source in range(PLACE.stations)))
     senders: Any = of.senders(PLACE, np.random.default_rng(1))
     sizes = [len(part) for part in senders if hasattr(part, "__len__")]
@@ -364,7 +364,7 @@ def test_floods_allocate_nothing_and_change_no_rate(name: str) -> None:
     flood = []
     for number in range(600):
         drawn = generator.bytes(24)
-        # All different: who it is for and from, the flow, the congestion point, and half of them just noise.
+        # Messages differ in destination, source, flow and congestion point. Half of them are random octets.
         about = b"\x02" + drawn[:5] + HOST + bytes([number % 6]) + data(vlan=number, cn_flow=number)[12:]
         octets = frame_of(of, about, **TELLING[name, 1] | {"cpid": number, "rlq_id": number})
         source = b"\x02" + drawn[5:10]
@@ -407,7 +407,7 @@ def test_pause_and_pfc_are_for_all_stations() -> None:
 def test_pauses_of_stations_stop_no_station() -> None:
     reader = FeedbackReader(machine("qcn"))
     pause = pause_frame(Signal(0xFF, 7), src=A)
-    # Before its first frame nobody knows that it is one.
+    # A station is unknown before its first frame.
     assert reader.read(pause, data(), pause).message.tolist() == [0, -1, -1]
     assert reader.read(pause).message.tolist() == [-1]
     assert reader.counted() == {"feedback_frames": 3, "heard_messages": 1, "own_pauses": 2}

@@ -47,7 +47,7 @@ def test_delay_before_port_acts_like_return_delay(name: str) -> None:
     assert at_port(back)["limit_bps"].any()
     later = at_port(back)
     later["time_ns"] += TO_PORT_NS
-    # Frames that two stations send at one time come to the port in the order of their events.
+    # Frames that two stations send at the same time arrive at the port in the order of their events.
     assert np.array_equal(
         np.sort(at_port(there), order=("time_ns", "serial")), np.sort(later, order=("time_ns", "serial"))
     )

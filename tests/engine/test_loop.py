@@ -95,7 +95,7 @@ def test_rule_1_new_rate_applies_to_waiting_frames() -> None:
     loop = run(
         [Sent(100 * n, 1, 976) for n in range(4)], "fecn", "rp.N0=10", "cp.N0=20", "cp.T=1s", delay_ns=10_000
     )
-    # The tag comes back at 808 + 10 000 with half the rate; 4888 bits of the second frame are left then.
+    # The tag returns at 808 + 10 000 with half the rate, when 4888 bits of the second frame remain.
     assert times_of(loop, 0) == [0, 7_888, 10_808 + 2 * 4_888, 20_584 + 2 * 8 * 976]
 
 
@@ -108,7 +108,7 @@ def test_rule_1_limiter_waits_for_its_priority_too() -> None:
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), Sent(100, 1, 976)]
     both = StackedMachine(machine("fecn", "rp.N0=1"), machine("pfc", *STOPS))
     loop = run(frames, both, delay_ns=100)
-    # Behind its limiter it could leave at 789; tagged frames of 986 octets are through at 808 and 1616.
+    # The limiter would release the frame at 789. Tagged frames of 986 octets end at 808 and 1616.
     assert times_of(loop, 0) == [0, 1_716]
 
 
@@ -153,7 +153,7 @@ def test_rule_2_probe_follows_its_frame_in_band() -> None:
         assert passages[name][probes].tolist() == passages[name][probes - 1].tolist()
     assert set(passages["octets"][probes].tolist()) == {60}
     assert (passages["tagged"][probes - 1] == 1).all()
-    # It stands in the queue of its priority like any other frame.
+    # The message waits in the queue of its priority like any other frame.
     enqueued = probes[(passages["disposition"][probes] == ENQUEUED) & (passages["priority"][probes] == 0)]
     longer = passages["qlen_octets"][enqueued] - passages["qlen_octets"][enqueued - 1]
     assert set(longer.tolist()) == {60}
@@ -273,7 +273,7 @@ def test_limited_and_unlimited_frames_share_the_link(
     first = int(np.flatnonzero(limited)[0])
     line_ns = 0.8 * (own["octets"][first:-1] + 24)
     assert (np.diff(own["time_ns"][first:]) >= np.floor(line_ns)).all()
-    # Neither keeps the other from it.
+    # Neither flow prevents the other flow from sending.
     second_half = own["time_ns"] > 1_800_000
     assert (limited & second_half).sum() > 20
     assert (~limited & second_half).sum() > 500

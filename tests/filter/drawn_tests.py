@@ -40,7 +40,7 @@ def _of_kinds(*kinds: Kind) -> st.SearchStrategy[FilterField]:
 
 
 def _of_names(names: list[str]) -> st.SearchStrategy[FilterField]:
-    # names, since Hypothesis writes out what it draws from
+    # Names, because Hypothesis prints the objects from which it draws.
     return st.sampled_from(names).map(lambda name: known_fields.find(name) or _FIELDS[0])
 
 

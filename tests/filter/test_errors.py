@@ -120,7 +120,7 @@ WRONG = (
     "all vlan.id not in {1}",
     ".eth",
     "vlan | arp",
-    # what is shown of them
+    # The shown part of the errors.
     "frame.len > 100 and\n\tvlan.idd",
     'frame contains "日本\x1b[31m" and vlan.idd',
     "vlan.id == 5 and " * 20 + "vlan.idd" + " and vlan.id == 5" * 20,

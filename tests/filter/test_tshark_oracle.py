@@ -49,7 +49,7 @@ FIELDS = (
     "udp.srcport", "udp.dstport", "udp.port", "udp.length",
     "tcp.srcport", "tcp.dstport", "tcp.port", "tcp.flags", "tcp.window_size_value", "tcp.seq_raw",
 )  # fmt: skip
-# What holds other frames or packets, whose fields would be listed behind those of the outer ones.
+# Layers that contain further frames or packets, whose fields would follow the fields of the outer frames.
 STOP_AT = ("llc", "mpls", "icmp", "icmpv6", "gre", "vxlan")
 
 START_S = 1_700_000_000

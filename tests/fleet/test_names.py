@@ -80,5 +80,5 @@ def test_results_are_named_relative_to_common_folder() -> None:
     base = common_folder(paths)
     assert [result_name(path, base) for path in paths] == ["r1/a.pcap", "r2/a.pcap", "b.pcap"]
     assert common_folder(["/c/r1/a.pcap"]) == "/c/r1"
-    # what comes later may be elsewhere
+    # Later captures may be in another folder.
     assert result_name("/d/e.pcap", base) == "d/e.pcap"

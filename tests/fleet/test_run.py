@@ -190,7 +190,7 @@ def test_copies_are_merged_a_few_at_a_time(
     assert run(["dissect", *[word for copy in copies for word in ("-r", copy)], "-w", str(alone)]) == 0
     assert merged.read_bytes() == alone.read_bytes()
     assert not (out / ".pieces").exists()
-    # it is kept up to date, and has no frames of what is gone
+    # The file is updated, and contains no frames of removed captures.
     few = tmp_path / "few"
     shutil.copytree(captures / "rack1", few)
     fleet("filter", few, tmp_path / "one", "-Y", "cnm", "--merge", code=0)
@@ -255,7 +255,7 @@ def test_repeated_run_does_only_missing_captures(
     before = results(out)
     assert again() == []
     assert results(out) == before
-    # touched, but the same: its octets are looked at, and no more
+    # The file has a new time but the same content, so only its octets are read.
     os.utime(few / "mixed.pcap", ns=(1, 1))
     rows = rows_kept(out)
     assert again() == ["mixed.pcap"]
@@ -267,11 +267,11 @@ def test_repeated_run_does_only_missing_captures(
     # a result that is not there any more
     (out / lines_of(out)["mixed.pcap"].outputs[0]).unlink()
     assert again() == ["mixed.pcap"]
-    # a capture that is gone stays with what came of it
+    # The results of a removed capture are kept.
     (few / "mixed.pcap").unlink()
     assert again() == []
     assert lines_of(out)["mixed.pcap"].frames == 26
-    # one more, and what its frames had of an earlier day is removed
+    # One more capture, and the frames of an earlier day are removed.
     shutil.copy(REPOSITORY / "pcaps" / "pause.pcap", few)
     assert again() == ["pause.pcap"]
     stale = lines_of(out)["pfc.pcap"].outputs
@@ -376,5 +376,5 @@ def test_captures_of_mirrors_are_done_as_alone(
         assert (folder / "files" / f"mirror.pcap.{suffix}").read_text() == alone
         told = f"unwrapped {FRAMES - first:,} frames"
         assert any(told in each for each in lines["mirror.pcap"].warnings) == (not option)
-        # sessions are numbered alike in all of a capture only where it is read in one
+        # Sessions have the same numbers throughout a capture only if one process reads the whole capture.
         assert (lines["mirror.pcap"].parts == 1) == (not option and first < FRAMES - 20)

@@ -180,7 +180,7 @@ def test_the_invariant_crc_is_checked() -> None:
     bad = bytearray(CNP_OCTETS)
     bad[60] ^= 1  # of the reserved octets
     changed = bytearray(CNP_OCTETS)
-    changed[15] |= 3  # what a switch may do: CE, with the checksum as it was
+    changed[15] |= 3  # as a switch may do: CE, with the old checksum
     fragment = encode(build("ip flags=1 cnp"))
     octets = [CNP_OCTETS, bytes(bad), bytes(changed), fragment, CNP_OCTETS[:64], encode(build("udp"))]
     lengths = [len(each) for each in octets]

@@ -45,7 +45,7 @@ def test_tshark_has_the_same_fields(tmp_path: Path) -> None:
     path = tmp_path / "roce.pcap"
     with PcapWriter(path) as writer:
         writer.write_batch(Batch.from_frames(octets))
-    # a guess at what is carried stops at packets that carry nothing
+    # The heuristic for the payload stops at packets without payload.
     command = [program, "-r", str(path), "--disable-protocol", "rpcordma", "-T", "fields"]
     command += [word for name in NAMES for word in ("-e", name)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -59,7 +59,7 @@ def test_tshark_has_the_same_fields(tmp_path: Path) -> None:
         whole = opcode & 0xE0 != RELIABLE_DATAGRAM and opcode != 0x81
         if theirs[CRC]:
             checked.add(opcode)
-        else:  # of what should carry nothing and does, tshark shows none
+        else:  # tshark shows no payload of packets that should have none
             mine[CRC] = []
         for name in NAMES:
             if whole or name.startswith(("infiniband.bth.", "ip")):

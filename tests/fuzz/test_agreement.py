@@ -130,14 +130,14 @@ def test_exception_of_lax_decoder_is_found_and_reduced(
     assert finding.outcome.kind == "report"
     assert finding.outcome.signature.startswith("schema: IndexError in planted (test_agreement.py:")
     (octets,) = finding.frames
-    # nothing but the header and the CNM is left
+    # Only the header and the CNM remain.
     assert len(octets) == 14 + 24
     assert decode_lax(octets)[CNM].qntz_fb == 0
     folder = tmp_path / "findings" / finding.name
     assert (folder / "reproduce.sh").read_text() == LINE + "\n"
     with open_capture(folder / "case.pcap") as reader:
         assert [frame for batch in reader for frame in batch.frames()] == [octets]
-    # the case that it came from shows it too
+    # The original case shows the failure too.
     (case,) = islice(Cases(template_frames(), seed=1).starting_at(finding.index), 1)
     assert CNM in decode_lax(case.octets)
 
@@ -219,7 +219,7 @@ def test_differing_column_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert finding.outcome.signature == "columns: vlan.id"
     assert finding.outcome.kind == "difference"
     assert len(decode_lax(finding.frames[0]).all(VLAN)) == 2
-    # of what stands behind the tags nothing is left, or zeros
+    # After the tags, the frame has no octets or only zeros.
     assert not any(finding.frames[0][finding.frames[0].rindex(b"\x81\x00") + 2 :])
 
 
@@ -323,7 +323,7 @@ def test_exception_of_reader_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pa
     found = AgreementCampaign([CaptureCheck()], cases, tmp_path, line=LINE, file=subject.file)
     finding = only_finding(found)
     assert finding.outcome.signature.startswith("captures: ZeroDivisionError in planted")
-    # nothing but the file header is left
+    # Only the file header remains.
     assert len(finding.frames[0]) == 24
     assert (tmp_path / "findings" / finding.name / "case.capture").read_bytes() == finding.frames[0]
 
@@ -398,7 +398,7 @@ def test_findings_do_not_depend_on_process_count(tmp_path: Path) -> None:
         del state["progress"]["seconds"]
     assert states[0] == states[1]
     assert states[0]["progress"]["checked"] == {"cnm": 7 * BATCH}
-    # and it goes on with another number of processes
+    # The campaign continues with a different number of processes.
     assert list(campaign_of_processes(tmp_path / "2", Cnm(), jobs=1).run(always, max_cases=1)) == []
 
 
@@ -407,7 +407,7 @@ def test_crashed_process_is_finding_and_is_replaced(tmp_path: Path) -> None:
     (finding,) = found.run(always, max_cases=6 * BATCH)
     assert finding.outcome.kind == "crash"
     assert finding.outcome.signature == "a process ended by SIGSEGV"
-    # which of the batch it was, nobody was left to say
+    # No process remained that could identify the case in the batch.
     assert len(finding.frames) == BATCH
     assert found.progress.cases == 6 * BATCH
     assert found.progress.failures == found.findings[finding.outcome.signature].count >= 1

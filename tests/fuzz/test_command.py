@@ -68,7 +68,7 @@ def test_children_of_the_command_are_ended(path: Path, tmp_path: Path) -> None:
     shell(path, f"(trap '' TERM; sleep 60 & echo $! > {tmp_path}/child; wait) & sleep 60", seconds=0.3)
     child = Path(f"/proc/{int((tmp_path / 'child').read_text())}/stat")
     for _ in range(100):
-        # killed, it may still wait for being taken note of
+        # A killed process may still wait for its parent.
         if not child.exists() or child.read_text().split()[2] == "Z":
             return
         time.sleep(0.05)

@@ -63,7 +63,7 @@ def test_flood_does_not_displace_the_awaited_frame(veth: Network) -> None:
     flood = bytes(6) + b"\2\0\0\0\0\1\x88\xb5" + bytes(1400)
     batch = Batch.from_frames([flood] * 1000)
     with heartbeat(f"frame:{FAR}") as crossing, FrameSender(NEAR) as sender:
-        # those that look like it to the kernel too
+        # Including frames that look like tagged frames to the kernel.
         like = bytes(6) + sender.facts.address + b"\x88\xb5" + bytes(1400)
         for each in (batch, Batch.from_frames([like] * 1000)):
             assert sender.send(each.buffer, each.offset, each.captured) == 1000

@@ -133,7 +133,7 @@ def test_frames_harmless_alone_are_tried_with_predecessors() -> None:
 
     narrowing = narrowed(FakeDevice(dies, recovers=True), suspects(20)[10:], suspects(20))
     assert [each.index for each in narrowing.least] == [103, 117]
-    # one that cannot be reset keeps what trials leave in it: then all of them
+    # A device that cannot be reset keeps the state of earlier trials, so all trials are needed.
     assert len(narrowed(FakeDevice(dies), suspects(20)).least) == 20
     assert narrowed(FakeDevice(any_has(b"x")), suspects(20), []).result_text == (
         "sent again, the same frames did not silence it"

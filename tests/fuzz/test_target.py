@@ -126,7 +126,7 @@ def test_oversized_allocation_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_slow_leak_reduces_to_one_repeated_frame(tmp_path: Path) -> None:
-    # More leak than can be left out one by one, and no limit was set where they were shown again.
+    # There are more leaks than the search can remove one by one, and the stored script had no limit.
     command = dataclasses.replace(planted("leak", "{}"), memory_octets=40_000_000)
     messages = [octets for octets in corpus("mixed.pcap") if CNM in decode_lax(octets)]
     campaign = TargetCampaign(command, Feed(frames=Cases(messages, seed=1)), tmp_path, frames_per_run=1500)
@@ -172,7 +172,7 @@ def test_program_that_keeps_all_frames_does_not_leak(tmp_path: Path) -> None:
 
 
 def test_resident_memory_is_watched_when_reproducing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The search for leaks would find the same frames first, with a lower limit of its own.
+    # The search for leaks would find the same frames first, with a lower limit.
     monkeypatch.setattr("ecmproto.tools.fuzz.target.leaking", lambda *_: None)
     # As with sanitizers, which reserve more addresses than any machine has memory.
     reserving = "import mmap; far = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | 0x4000)\n"
@@ -377,7 +377,7 @@ def test_quick_runs_get_more_frames_and_others_fewer() -> None:
     assert frames.count == MAX_FRAMES // 2
     frames.took(frames.count, ended(processor_s=2))
     assert frames.count == MAX_FRAMES // 4
-    # one that sleeps may take too long with more of them
+    # A sleeping program may take too long with more frames.
     frames.took(frames.count, ended(seconds=4))
     assert frames.count == MAX_FRAMES // 4
     frames.took(7, ended())
@@ -414,7 +414,7 @@ def trials() -> Iterator[Trial]:
 @pytest.mark.parametrize("jobs", [1, 5])
 def test_runs_come_in_their_order(jobs: int) -> None:
     source = trials()
-    # early ones take longer than those behind them
+    # Early frames take longer than later frames.
     script = 'n=$(cat); test $((n % 5)) != 0 || sleep 0.1; echo "$n"'
     with Runs(Command(arguments=("sh", "-c", script)), lambda: next(source), jobs=jobs) as runs:
         for index in range(12):

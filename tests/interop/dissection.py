@@ -99,7 +99,7 @@ def differences(samples: Sequence[Sample], found: Sequence[Values]) -> Iterator[
         own = mine(sample)
         if not any(name in own for name in ("eth.padding", "eth.trailer")):
             their = {name: values for name, values in their.items() if not name.startswith("eth.")}
-        for tail in TAILS:  # that of a frame and of the one that it shows, in any order
+        for tail in TAILS:  # the tags of a frame and of its sampled frame, in any order
             for values in (own, their):
                 values.get(f"eth.{tail}", []).sort()
         if own != their:

@@ -306,7 +306,7 @@ def test_toolbar_sets_speed_and_pause_or_restarts(pipes: dict[str, str]) -> None
     toolbar = Toolbar(pipes["in"], pipes["out"])
     presses = os.open(pipes["in"], os.O_WRONLY)
     shown = os.open(pipes["out"], os.O_RDONLY | os.O_NONBLOCK)
-    # what it showed when the capture began, and that this is all
+    # The text at the start of the capture, and the end of the text.
     os.write(presses, Message(SPEED, SET, "10").build() + Message(0, INITIALIZED).build())
     options = {each.name: each.default for each in OPTIONS[REPLAY]}
     options["file"] = str(REPOSITORY / "pcaps" / "mixed.pcap")
@@ -341,7 +341,7 @@ def test_toolbar_sets_speed_and_pause_or_restarts(pipes: dict[str, str]) -> None
     assert steering.options["mechanism"] == "ecm"
     with pytest.raises(sources.Restart):
         press(Message(RATE, SET, "1G"))
-    os.close(presses)  # Wireshark has gone: the capture goes on until its FIFO is closed
+    os.close(presses)  # Wireshark has exited: the capture continues until the FIFO is closed
     steering.update(sink)
     os.close(reading)
     with pytest.raises(BrokenPipeError):
@@ -481,11 +481,11 @@ def frames_in(octets: bytes, tmp_path: Path) -> tuple[list[str], Batch]:
 def test_scenario_pauses_restarts_and_ends_with_fifo(begin: Callable[..., Capture], tmp_path: Path) -> None:
     running = begin(f"--extcap-interface {LAB} --scenario bcn-symmetric --speed 1/100000")
     assert running.more(5_000)
-    assert Message(MECHANISM, SET, "bcn") in running.told  # its own, that nobody chose
+    assert Message(MECHANISM, SET, "bcn") in running.told  # a default value that the user did not choose
     running.press(Message(MECHANISM, SET, "bcn"))  # which changes nothing
     running.press(Message(PAUSE, SET))
     assert running.says("paused")
-    running.more(1 << 30, 0.5)  # what was on its way
+    running.more(1 << 30, 0.5)  # pending data
     assert not running.more(1, 1.0)
     running.press(Message(PAUSE, SET), Message(SPEED, SET, "max"))
     assert running.more(20_000)

@@ -311,7 +311,7 @@ def test_dissector_runs_in_all_wireshark_lua_versions(plugin: Path, needs: Calla
     assert {"Proto", "pcall"} <= used <= OF_WIRESHARK | OF_LUA
     assert not re.search("SETTABUP.*_ENV", listing)  # no global is set
     code = re.sub(r'"(?:[^"\\]|\\.)*"|--.*', "", plugin.read_text(encoding="utf-8"))
-    # what Lua 5.2 has not, and what 5.4 has no longer
+    # Functions that are missing in Lua 5.2 or were removed in Lua 5.4.
     assert not re.search(
         r"//|[&|~](?!=)|<<|>>|\bgoto\b|\bbit(?:32|op)?\.|\brequire\b|\bunpack\(|\.pow\(", code
     )

@@ -107,7 +107,7 @@ WHERE: dict[str, Callable[[Path], Path]] = {
 
 
 def test_a_planted_file_would_run(sources: Path, elsewhere: dict[str, str], tmp_path: Path) -> None:
-    # What the tests below plant works where this user could have put it.
+    # The files that the following tests plant are valid if this user wrote them.
     planted_in(tmp_path / "cache", tmp_path / "trace")
     assert run(sources, elsewhere).stdout.endswith("2\n")
     assert (tmp_path / "trace").exists()
@@ -146,7 +146,7 @@ def test_code_was_loaded_from_working_directory(monkeypatch: pytest.MonkeyPatch,
 def test_code_was_loaded_from_another_users_home(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
-    # As `sudo -E` does it with a package that nothing can be written beside.
+    # As in `sudo -E` with a package folder that is not writable.
     del elsewhere["NUMBA_CACHE_DIR"]
     own = tmp_path / "own"
     code = (
@@ -182,7 +182,7 @@ def test_code_was_loaded_from_another_users_home(
 def test_cache_writable_by_owners_group_is_used(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
-    # Where each user has a group, what they make is often its to write.
+    # If each user has a group, this group can often write the user's files.
     for each in (tmp_path / "cache").rglob("*"):
         each.chmod(0o775 if each.is_dir() else 0o664)
     done = run(sources, elsewhere)
@@ -264,7 +264,7 @@ def test_cached_code_with_generator_runs_first(elsewhere: dict[str, str], tmp_pa
 def test_cached_code_of_other_types_is_ignored(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
-    # As two processes left it that numbered their files at the same time.
+    # The state after two processes numbered their files at the same time.
     whole = compiled_in(tmp_path / "cache")
     assert run(sources, elsewhere, "from outer_part import outer; print(outer(0.5))").stdout.count("1.5") == 1
     (other,) = set((tmp_path / "cache").rglob("outer_part.outer-*.nbc")) - {whole}
@@ -312,7 +312,7 @@ def outer(x):
 
 
 def test_bounds_checked_code_is_cached_separately(tmp_path: Path, elsewhere: dict[str, str]) -> None:
-    # Which numba's own cache does not tell apart: whichever was compiled first is run.
+    # numba's own cache does not distinguish these functions, and runs the function that was compiled first.
     (tmp_path / "outer_part.py").write_text(CHECKED)
     every = "['third', 'placed', 'copied', 'loaded']"
     for wanted, environment in (("[]", {"NUMBA_BOUNDSCHECK": "0"}), (every, {"NUMBA_BOUNDSCHECK": "1"})):

@@ -88,7 +88,7 @@ class Sender:
             self.cwnd = min(self.ssthresh, float(max(flight, 1) + 1))
             self._out_of_fast_recovery()
         else:
-            # Partial acknowledgements: deflate by what was acknowledged, add back one SMSS.
+            # Partial acknowledgements: deflate by the acknowledged amount, and add back one SMSS.
             sent.append(self._again())
             self.cwnd = max(self.cwnd - count + 1, 1.0)
             reset_timer = not self.first_partial_came

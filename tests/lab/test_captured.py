@@ -54,7 +54,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with PcapWriter(str(path)) as writer:
         for ns, octets in sorted(frames):
             writer.write_frame(octets, 10**18 + ns)
-        # What no queue holds: a PAUSE frame.
+        # A PAUSE frame, which is not queued.
         pause = bytes.fromhex("0180c2000001 020000000099 8808 0001 0000")
         writer.write_frame(pause.ljust(60, b"\0"), 10**18 + max(ns for ns, _ in frames))
     return path
@@ -122,7 +122,7 @@ def without_numbers(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
 def test_scenario_port_matches_closed_loop_replay(mechanism: str, path: Path) -> None:
     slow = RateChange(3_000_000, RATE_BPS // 2)
     last_ns = int(load_scenario(str(path)).experiment().duration_ns)
-    # As long as all of it takes, and a change of the rate on the way.
+    # The run lasts for the whole capture, and the rate changes during the run.
     settings = f"duration={last_ns + 2_000_000_000}ns", "link[core>h4].rate=1G,500M@3ms"
     ours = Logged(scenario_of(path, mechanism, *settings))
     replay, passages, messages = replayed(path, mechanism, (slow,))
@@ -134,7 +134,7 @@ def test_scenario_port_matches_closed_loop_replay(mechanism: str, path: Path) ->
     assert bool(len(messages)) == (mechanism != "none")
     for name, column in without_numbers(messages):
         np.testing.assert_array_equal(ours.messages[name][: len(column)], column, name)
-    # Every frame left at the same time: the queue had each length for as long.
+    # Every frame left at the same time, so the queue had each length for the same time.
     theirs = replay._network.ports[0].gauge
     level_ns, own_ns = level_times(theirs, TOTAL), level_times(ours.gauge, TOTAL)
     np.testing.assert_array_equal(own_ns[1:], level_ns[1 : len(own_ns)])

@@ -32,7 +32,8 @@ def star(**flow: Any) -> Experiment:
 
 def test_ring_takes_its_steps_one_after_another() -> None:
     result = simulate(star(pattern="all-reduce", octets="60kB"), seed=1)
-    # Six steps of ten frames of 1.2 us, one of which the switch stores, and two links of 500 ns.
+    # Six steps of ten frames of 1.2 us. The switch stores one frame of each step. Two links delay by 500 ns
+    # each.
     assert figure(result, "max(fct.max(f))") == (6 * (11 * 1200 + 1000),)
     assert len(result.completions.octets) == 24
     assert result.conservation.missing_frames == 0

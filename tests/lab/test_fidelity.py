@@ -31,6 +31,7 @@ def test_queue_of_poisson_sources_is_an_md1_queue(load: float, within: float) ->
 
 def test_dynamic_thresholds_share_memory_equally() -> None:
     result = simulate(load_scenario("dynamic-thresholds").experiment(), seed=1)
-    # Sixteen inputs with x = 734 kB - 16 x, and what comes after XOFF: 1 us at 100 Gb/s, and a frame.
+    # Sixteen inputs with x = 734 kB - 16 x, plus the octets that arrive after XOFF: 1 us at 100 Gb/s, and a
+    # frame.
     share = 734_000 / 17
     assert figure(result, "queue.peak(core>h17)")[0] == pytest.approx(16 * (share + 14_000), rel=0.01)

@@ -692,5 +692,5 @@ def test_times_within_windows_are_refused_before_a_run(tables: str, where: str) 
         _read(head + flow + tables)
     assert caught.value.where.startswith(where)
     assert caught.value.hint == "measure.window=500µs fits"
-    # Where nothing is said, measuring begins at a border: at 1 ms, not at half of 3 ms.
+    # By default, the measurement begins at a multiple of 1 ms: at 1 ms, and not at half of 3 ms.
     assert _read(head + flow).experiment().measure.from_ns == 1_000_000

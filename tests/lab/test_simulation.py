@@ -78,9 +78,10 @@ def rate_bps(result: RunResult, flow: str, from_ns: int = 0) -> float:
 
 
 def test_twelve_frames_over_two_hops_arrive_exactly() -> None:
-    # 1500 octets take 1200 ns at 10 Gb/s and 2400 ns at 5; each link is 500 ns long.  The first frame of a
-    # burst at t is at s1 at t + 1700, through its 5 Gb/s line at t + 4100, at s2 at t + 4600, through at
-    # t + 5800 and there at t + 6300.  The 5 Gb/s line makes each later one come 2400 ns after the one before.
+    # 1500 octets take 1200 ns at 10 Gb/s, and 2400 ns at 5 Gb/s. Each link delays by 500 ns. The first frame
+    # of a burst at t arrives at s1 at t + 1700, leaves the 5 Gb/s line at t + 4100, arrives at s2 at t +
+    # 4600, leaves s2 at t + 5800, and arrives at its destination at t + 6300. On the 5 Gb/s line, each frame
+    # ends 2400 ns after the previous frame.
     result = simulate(
         row((10**10, 5 * 10**9, 10**10), (bursts((1_000, 4_500), (20_000, 1_500), (30_000, 12_000)),), MS),
         seed=1,
@@ -89,7 +90,8 @@ def test_twelve_frames_over_two_hops_arrive_exactly() -> None:
         1_000 + 6_300 + 2 * 2_400, 20_000 + 6_300, 30_000 + 6_300 + 7 * 2_400,
     ]  # fmt: skip
     assert result.conservation.received_frames == 12
-    # Frame k of a burst leaves its host 1200 · k after it came, and takes 1200 · k longer than the first.
+    # Frame k of a burst leaves its host 1200 · k after its creation, and takes 1200 · k longer than the first
+    # frame.
     delays = [6_300 + 1_200 * k for burst in (3, 1, 8) for k in range(burst)]
     assert result.flows[0].delay_ns.sum() == sum(delays)
     assert result.flows[0].delay_max_ns.max() == max(delays)
@@ -128,7 +130,7 @@ def test_rate_change_holds_from_next_frame_on() -> None:
     slow = Link(a="s1", b="b", rate_bps=10**10, rate_changes=(RateChange(2_000, 10**9),))
     network = dataclasses.replace(experiment.network, links=(experiment.network.links[0], slow))
     result = simulate(dataclasses.replace(experiment, network=network), seed=1)
-    # The first is on the line from 1700 to 2900; the others take 12 µs each.
+    # The first frame is on the line from 1700 to 2900. Each other frame takes 12 µs.
     assert result.completions.end_ns.tolist() == [2_900 + 2 * 12_000 + 500]
     service = port(result, "s1>b").service_bps
     assert service[0] == pytest.approx((2_900 * 10**10 + 97_100 * 10**9) / 100_000)
@@ -162,7 +164,7 @@ def test_fat_tree_spreads_flows_evenly_over_cores(k: int, cores: int) -> None:
     share = len(flows) / cores
     assert len(used) == cores
     assert all(abs(count - share) < 5 * math.sqrt(share) for count in used.values())
-    # Frames went the ways that are told.
+    # Frames used the specified paths.
     told = Counter(port for flow in result.flows for port in flow.path)
     sent = {each.name: int(each.sent_frames.sum()) for each in result.ports if each.kind == "switch"}
     assert sent == {name: told[name] for name in sent}
@@ -178,7 +180,7 @@ def test_a_shared_memory_is_shared() -> None:
         name="m", title="m", duration_ns=MS, network=network, flows=flows, measure=Measure(from_ns=0)
     )
     result = simulate(experiment, seed=1)
-    # Two lines in, one out: of 80 frames 40 leave while they come; 20 fit into 30 kB.
+    # Two input lines and one output line: while 80 frames arrive, 40 leave, and 20 fit into 30 kB.
     assert result.conservation.dropped_frames == 80 - result.conservation.received_frames
     assert port(result, "core>h3").peak_octets.max() == 30_000
     without = dataclasses.replace(
@@ -231,7 +233,8 @@ def test_pause_spreads_upstream_to_the_victim(kind: str, pause: Thresholds | Non
     result = incast(Control(mechanism=kind), pause=pause)
     assert result.conservation.dropped_frames == 0
     assert result.conservation.missing_frames == 0
-    # The tree: right stops left's port, left stops what feeds it, the victim's host among them.
+    # The tree: the switch right stops the port of left, and left stops its sources, including the victim's
+    # host.
     stopped = {each.name for each in result.ports if each.paused_ns.sum() > MS}
     assert {"left>right", "h1>left", "h2>left", "h3>right", "v>left"} <= stopped
     assert rate_bps(result, "victim", 10 * MS) < 0.8 * 3e9
@@ -261,8 +264,9 @@ def test_pause_waits_for_the_frame_in_transmission() -> None:
         ),
         seed=1,
     )  # fmt: skip
-    # At 5400 the fourth frame of h1 is there and one has gone; on the line to h1 a frame goes till 6500.
-    # XON finds that line idle when the sixth is through, at 16200; the seventh starts as it comes.
+    # At 5400, the fourth frame of h1 has arrived and one frame has left. The line to h1 is busy until 6500.
+    # XON finds this line idle when the sixth frame has left, at 16200, so the seventh frame starts
+    # immediately.
     assert result.flow_control.time_ns.tolist() == [6_500 + 48 + 500, 16_200 + 48 + 500]
     ends_ns = dict(zip(result.completions.flow.tolist(), result.completions.end_ns.tolist(), strict=True))
     assert ends_ns == {0: 8_900 + 48 + 500, 1: 16_748 + 1_200 + 500 + 2_400 + 500}
@@ -296,7 +300,8 @@ def test_pauses_in_a_ring_deadlock_and_are_found() -> None:
         ),
     )  # fmt: skip
     result = simulate(experiment, seed=1)
-    # All go round in one direction, two hops each: every switch waits for the next.
+    # All flows cross two switches in the same direction of the ring, so every switch waits for the next
+    # switch.
     assert set(result.deadlocks[0].ports) == {f"s{k}>s{(k + 1) % number}" for k in range(number)}
     assert result.flows[0].delivered_frames[-5:].sum() == 0
     assert result.conservation.missing_frames == 0
@@ -329,7 +334,7 @@ def test_trees_neither_deadlock_nor_lose_frames_by_default(line: str, kind: str)
     assert not result.deadlocks
     assert result.conservation.dropped_frames == 0
     assert sum(int(each.paused_ns.sum()) for each in result.ports) > 10 * MS
-    # In the second half every flow still comes through, and the link of the one that all send to is busy.
+    # In the second half, every flow still delivers frames, and the link to the common destination is busy.
     assert all(flow.delivered_frames[15:].sum() > 0 for flow in result.flows)
     (sink,) = (each for each in result.ports if each.name.endswith(f">{hosts[0]}"))
     assert sink.sent_octets[15:].sum() * 8e9 > 0.8 * 10**10 * 1_500_000
@@ -364,7 +369,8 @@ def test_messages_in_band_occupy_every_link_on_path() -> None:
     runs = [incast(Control(mechanism="fecn", in_band=each), duration_ns=60 * MS) for each in (False, True)]
     messages = [sum(int(each.frames.sum()) for each in run.messages) for run in runs]
     assert messages[0] == pytest.approx(messages[1], rel=0.1)
-    # Half of d1's returns cross one switch, half both; some data are still on their way.
+    # Half of d1's returning frames cross one switch, and half cross both switches. Some data frames are still
+    # in transit.
     assert beyond_data(runs[0]) < 100
     assert beyond_data(runs[1]) - beyond_data(runs[0]) == pytest.approx(1.5 * messages[1], rel=0.1)
 
@@ -476,7 +482,7 @@ def test_full_partition_drops_frames_of_its_input_only() -> None:
     ],
 )
 def test_a_partition_holds_frames_up_to_its_limit(partition: Buffer, dropped: int) -> None:
-    # The four frames are there before the slow line has sent one.
+    # The four frames arrive before the slow line has sent one frame.
     experiment = row((10**10, 10**8), (bursts((0, 4 * 1_500)),), 5 * MS)
     switches = tuple(dataclasses.replace(each, partition=partition) for each in experiment.network.switches)
     network = dataclasses.replace(experiment.network, switches=switches)
@@ -537,8 +543,8 @@ def test_tcp_loses_little_after_its_first_overshoot(algorithm: str, connections:
         for name in ("dropped_frames", "delivered_frames")
     )
     # Path and buffer hold C = 1 MB / 1500 + 5 Gb/s · 80 us / 12000 = 700 segments.  A window of C / n that
-    # grows by one segment each round trip from a half on, or by 0.53 from 0.7 on, takes 3/8 (C / n)^2
-    # segments or more up to its next loss, which is of two at most.
+    # grows by one segment per round trip from half of C / n, or by 0.53 segments from 0.7 of C / n, takes at
+    # least 3/8 (C / n)^2 segments until its next loss, which is a loss of at most two segments.
     cycle = 3 / 8 * (700 / connections) ** 2
     assert lost <= 2 * (came / cycle + connections)
     assert came * 12_000 > 0.98 * 5e9 * 0.5

@@ -54,7 +54,7 @@ def test_saturating_source_keeps_two_frames_queued() -> None:
 
 def test_saturating_source_retries_one_frame_time_after_refusal() -> None:
     network = TinyNetwork(sources_of(flow(Pattern.SATURATING)), nic_frames=1).run(4000)
-    # Of two frames each time, the second is refused; when one leaves, there is room for one.
+    # Of two simultaneous frames, the second is refused. After one frame leaves, one frame fits.
     assert times(network.offered) == [0, 0, 1200, 1200, 2400, 2400, 3600, 3600]
     assert network.sources.records[0].refused_frames == 4
 
@@ -88,7 +88,7 @@ def test_due_sources_are_served_in_order_within_capacity() -> None:
 
 @pytest.mark.parametrize(("backlog", "kept"), [(1500, 10), (4000, 12), (0, 20)])
 def test_a_backlog_drops_what_cannot_leave(backlog: int, kept: int) -> None:
-    # Twice the link's rate for twenty frames; those after the backlog leave one by one.
+    # The source offers twice the link's rate for twenty frames. After the backlog, frames leave one by one.
     given = flow(Pattern.CBR, rate_bps=2 * 10**10, backlog_octets=backlog, stop_ns=12_000)
     network = TinyNetwork(sources_of(given)).run(60_000)
     source = network.sources.records[0]
@@ -189,7 +189,7 @@ def test_a_schedule_by_hand() -> None:
     assert [(each.time_ns, each.octets) for each in network.offered] == [
         (1100, 1500), (1100, 1500), (2300, 100), (3500, 1500), (9100, 60),
     ]  # fmt: skip
-    # Frames leave at 2,300, 3,500, 3,580, 4,780 and 9,148, and are there 1,000 later.
+    # Frames leave at 2,300, 3,500, 3,580, 4,780 and 9,148, and arrive 1,000 later.
     assert network.completed == [
         (4580, 0, 3100, 3480),
         (5780, 0, 1500, 3680),
@@ -211,7 +211,7 @@ def test_frames_of_a_capture_come_at_their_times(tmp_path: Path) -> None:
     assert [(each.time_ns, each.octets) for each in every.offered] == [
         (100, 1514), (800, 60), (800, 900), (4_100, 64)
     ]  # fmt: skip
-    # One source's frames keep their times within the capture.
+    # The frames of one source keep their times relative to the capture.
     second = flow(Pattern.CAPTURE, capture=path, capture_source="02:00:00:00:00:02", stop_ns=4_000)
     assert [(each.time_ns, each.octets) for each in offered(second, until_ns=MS).offered] == [(700, 60)]
     with pytest.raises(SpecError, match="six octets"):

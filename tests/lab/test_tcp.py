@@ -89,7 +89,7 @@ def test_throughput_is_the_window_for_each_round_trip(window: int, algorithm: st
     sources = sources_of(bulk(window=window, algorithm=algorithm, syn=False, initial_window=window))
     network = driven(sources, until_ns=10 * MS, delay_ns=50_000)
     round_trip_ns = 1200 + 50_000 + 48 + 50_000
-    # Segments leave in a row, and so do their acknowledgements: one link carries both here.
+    # Segments leave without gaps, and so do their acknowledgements, because one link carries both here.
     assert sources.records[0].delivered_frames == pytest.approx(10 * MS / round_trip_ns * window, rel=0.02)
     assert network.link.taken == pytest.approx(2 * sources.records[0].delivered_frames, abs=2 * window)
 
@@ -103,7 +103,7 @@ def test_acknowledgements_use_reverse_flow_and_data_priority() -> None:
     (ack,) = offers.records[: offers.count.posted]
     assert (ack.source, ack.station, ack.destination) == (1, 3, 2)
     assert (ack.flow, ack.priority, ack.octets, ack.path) == (77, 5, 84, 1)
-    # What a tag adds on the way is not what the source offered.
+    # The octets of a tag that is added on the path are not octets that the source offered.
     assert (sources.records[1].delivered_frames, sources.records[1].delivered_octets) == (1, 1500)
 
 
@@ -122,7 +122,7 @@ def test_congestion_avoidance_by_hand() -> None:
 
 
 def test_fast_retransmit_by_hand() -> None:
-    # Ten segments at once, the third is lost: its third duplicate is that of segment 5.
+    # Ten segments leave at once and the third is lost. The third duplicate acknowledgement is for segment 5.
     given = bulk(window=10, initial_window=10, syn=False, algorithm="newreno")
     network = TinyNetwork(sources_of(given), lose=losing(2)).run(40_000)
     third_duplicate_ns = 6 * 1200 + 1000 + 48 + 1000
@@ -143,13 +143,14 @@ def test_the_window_in_fast_recovery_by_hand() -> None:
 
     Watched(sources_of(given), lose=losing(0)).run(30_000)
     changes = [each for each, before in zip(seen[1:], seen, strict=False) if each != before]
-    # Two duplicates let segments 10 and 11 go (RFC 3042), which do not count: 10 were in flight.
+    # Two duplicates release segments 10 and 11 (RFC 3042), which are not counted: 10 segments were in flight.
     assert changes[:9] == [
         (0, 10.0, 64.0, 1), (0, 10.0, 64.0, 2), (1, 8.0, 5.0, 3), (1, 9.0, 5.0, 4), (1, 10.0, 5.0, 5),
         (1, 11.0, 5.0, 6), (1, 12.0, 5.0, 7), (1, 13.0, 5.0, 8), (1, 14.0, 5.0, 9),
     ]  # fmt: skip
-    # Of 14 segments, 12 are sent: 12 and 13 go as the window grows to 13 and 14; the acknowledgement of all
-    # ends it with ssthresh, or one more than what is in flight.
+    # Of 14 segments, 12 are sent first. Segments 12 and 13 are sent when the window grows to 13 and 14. The
+    # acknowledgement of all segments ends the recovery with ssthresh, or with one more than the segments in
+    # flight.
     after = next(each for each in changes if each[0] == 0 and each[3] == 0)
     assert after == (0, 5.0, 5.0, 0)
 
@@ -173,13 +174,14 @@ def test_partial_acknowledgements_retransmit_one_segment_each_round_trip(
 def test_reno_reduces_its_window_for_each_loss() -> None:
     given = bulk(window=40, initial_window=40, syn=False, algorithm="reno", until_ns=400_000)
     network = TinyNetwork(sources_of(given), delay_ns=100_000, lose=losing(3, 30)).run(10 * MS)
-    # 40 in flight, then half as many and those that duplicates let go: RFC 5681 knows nothing of one event.
+    # With 40 segments in flight, the sender sends half as many and one per duplicate acknowledgement. RFC
+    # 5681 has no state for a single event.
     assert network.sources.connections.records[0].ssthresh < 20.0
     assert_all_came(network)
 
 
 def test_only_the_first_partial_acknowledgement_restarts_the_timer() -> None:
-    # One of these segments is sent again each round trip of 200 µs; RTO is 1 ms.
+    # One of these segments is retransmitted in each round trip of 200 µs. RTO is 1 ms.
     lost = range(2, 14)
     given = bulk(window=30, initial_window=30, syn=False, until_ns=1000)
     network = TinyNetwork(sources_of(given), delay_ns=100_000, lose=losing(*lost)).run(20 * MS)
@@ -278,7 +280,7 @@ def test_transactions_by_hand() -> None:
     # Segments 3 to 6, of which the last has 1,000 octets (800 ns): two in a row at once, and two a
     # segment's time later which the first two still delay.
     latency_ns = third_flight_ns + 3 * 1200 + 800 + 1000
-    # Later ones begin behind the last acknowledgement of the one before.
+    # Each later transfer begins after the last acknowledgement of the previous transfer.
     assert [done.latency_ns for done in network.completed] == [latency_ns, latency_ns + 48, latency_ns + 48]
     assert {done.octets for done in network.completed} == {10_000}
     began = [0, *(done.time_ns for done in network.completed)]
@@ -304,7 +306,7 @@ def test_transaction_window_persists_until_a_long_idle_time() -> None:
     network = TinyNetwork(sources_of(given)).run(60_000)
     first, second, *_ = network.completed
     assert first.latency_ns == 1048 + 2 * ROUND_TRIP_NS + 4 * 1200 + 1000
-    # Its request waits for the acknowledgement before it.
+    # The request waits for the previous acknowledgement.
     assert second.latency_ns == 48 + 1048 + 7 * 1200 + 1000
     idle = flow(Pattern.TRANSACTIONS, tcp=TCP(window=10, syn=False), response_octets=7 * 1500, idle_ns=10**10)
     later = TinyNetwork(sources_of(idle)).run(50 * 10**9)
@@ -496,7 +498,7 @@ def test_sender_matches_the_rfc_oracle_step_by_step(
         lose=lambda frame: chance.random() < loss,
         later_ns=lambda frame: chance.randrange(spread_ns + 1),
         room=200,
-        # Nothing waits in its host, for which the documents have no rule.
+        # No frame waits in the host, because the documents have no rule for this case.
         link_bps=10**13,
     )
     network.run(2 * MS)

@@ -63,7 +63,7 @@ def test_inputs_differ_by_rate_cable_and_delay() -> None:
 
 def test_a_slower_way_back_needs_more_headroom() -> None:
     link = '[[link]]\na = "h2"\nb = "core"\nrate_back = "1G"\n'
-    # A frame and PAUSE take nine tenths of their time at 1 Gb/s longer.
+    # At 1 Gb/s, a frame and PAUSE take longer by nine tenths of their time.
     longer = (1_508 + 24 + 84) * 9
     assert high_octets(star(link))["h2"] == 50_000 - headroom_by_hand(10) - longer
 
@@ -87,7 +87,7 @@ def test_thresholds_by_default_are_shown_with_their_reason() -> None:
     high = rows["switch[core].pause.high"]
     assert high.value == "44.36 kB"
     assert (high.set_by, high.source) == ("default", "capacity 50 kB minus headroom 5.64 kB")
-    # Its parameters' own defaults do not hold here.
+    # The defaults of the parameters do not apply here.
     assert not {"control.cp.high", "control.cp.low"} & rows.keys()
     given = star('[[switch]]\nname = "core"\npause.high = "9kB"\npause.low = "3kB"\n')
     assert {row.path: row.value for row in given.explain()}["switch[core].pause.high"] == "9 kB"

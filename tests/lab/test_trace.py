@@ -155,7 +155,7 @@ def test_each_link_traces_every_frame_its_port_counts(mechanism: str, tmp_path: 
     sent = [each for name in names[3:] for each in links[name] if UDP in each[2]]
     assert len(sent) == counts["sent_frames"].sum()
     assert sum(len(octets) for _, octets, _ in sent) == counts["sent_octets"].sum()
-    # The same frames go over both links of their way.
+    # The same frames use both links of their path.
     through = [octets[-1400:] for _, octets, frame in links["s>h3"] if UDP in frame]
     assert not Counter(through) - Counter(octets[-1400:] for _, octets, _ in sent)
 
@@ -173,7 +173,7 @@ def test_messages_and_tags_are_those_of_the_run(mechanism: str, tmp_path: Path) 
     hosts = {host_mac(number) for number in range(3)}
     for _, octets, frame in links[OUT_OF_BAND]:
         assert frame[Ethernet].dst in hosts
-        # What the station takes from it is what it was sent.
+        # The station receives exactly the frames that were sent to it.
         place = simulation._contexts[2]
         parsed = machine.parse_feedback(octets, frame[Ethernet].dst, place, _refusals(machine))
         assert parsed is not None
@@ -291,7 +291,7 @@ def test_segments_of_a_connection_follow_one_another(tmp_path: Path) -> None:
         assert len(segments) > 50
         following = 0
         for flags, seq, _, length in segments:
-            # A handshake takes the number before the first octet of its transaction.
+            # A handshake uses the number before the first octet of its transaction.
             assert seq == (following - 1 if flags & 2 and following else following)
             following = seq + (1 if flags & 2 else length)
     requests = {seq + length for flags, seq, _, length in ends[host_mac(0)] if flags == 0x18}
@@ -329,7 +329,7 @@ def test_tshark_finds_each_segment_in_its_place(tshark: str, tmp_path: Path) -> 
     path, of_host = tmp_path / "t.pcapng", tmp_path / "h1.pcap"
     bulk = Flow(name="t", source="h1", destination="h3", pattern=Pattern.TCP, priority=2)
     traced(path, star("none", bulk, duration_ns=MS))
-    # Seen at one place, as a host sees it: on its own link.
+    # Frames are observed on the link of a host, as the host sees them.
     with PcapWriter(of_host) as writer:
         for batch in _only(path, ["h1>s", "s>h1"]):
             writer.write_batch(batch)
@@ -395,7 +395,7 @@ def test_replayed_trace_has_the_same_samples_and_messages(mechanism: str, tmp_pa
     )  # fmt: skip
     parts = list(replay)
     replayed = np.concatenate([part.messages for part in parts])
-    # The frames that had not come to the queue at the end of the run are in its trace.
+    # Frames that had not reached the queue at the end of the run are in its trace.
     own_ns = replayed["time_ns"] + parts[0].first_time_ns + 500
     replayed = replayed[own_ns < experiment.duration_ns]
     assert len(own) == len(replayed) > 5
@@ -470,7 +470,7 @@ def test_message_counts_use_octets_of_traced_frames(mechanism: str, in_band: boo
     assert {len(octets) for octets in traced_frames} == counted
     if not in_band:
         return
-    # What a link carried besides data is as long as the frames that it carried.
+    # The octets that a link carried besides data equal the lengths of the other frames.
     for name in ("s>h1", "s>h2"):
         assert port(result, name).sent_octets.sum() == sum(len(octets) for _, octets, _ in links[name])
 

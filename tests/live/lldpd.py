@@ -26,7 +26,7 @@ class Agent:
         self._interface = interface
         self._socket = folder / "lldpd.socket"
         settings = folder / "lldpd.conf"
-        # What lldpcli tells it at its start: until then it is paused, and sends nothing.
+        # The command that lldpcli sends at its start. Until then, lldpd is paused and sends nothing.
         settings.write_text("configure lldp tx-interval 1\nconfigure lldp tx-hold 4\n", encoding="ascii")
         words = [requires("lldpd"), "-d", "-u", str(self._socket), "-L", requires("lldpcli")]
         self._program = subprocess.Popen(

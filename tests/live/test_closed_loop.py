@@ -35,7 +35,7 @@ def test_three_senders_share_a_port_without_drops(mechanism: str) -> None:
     assert jain_index(np.array(shares, float)) > 0.9
     for point in network.points:
         assert point.snapshot(0).mechanism["heard_messages"] > 0
-    # The receiver gets what the senders sent, each sender's in its order, and nothing of the mechanism.
+    # The receiver gets the frames of each sender in order, and no frame of the mechanism.
     for sender in range(3):
         got = [each.octets for each in network.received if each.octets[11] == sender + 1]
         assert {(len(octets), octets[12:14]) for octets in got} == {(1500, b"\x99\x99")}

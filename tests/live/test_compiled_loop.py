@@ -143,14 +143,14 @@ def ring_of(frames: Sequence[tuple[int, bytes]]) -> Ring:
     return Ring(facts, slots.reshape(-1), slots.reshape(-1).view(np.uint32))
 
 
-@pytest.mark.alone  # it may not be kept for longer than it catches up with
+@pytest.mark.alone  # the maximum time that the device catches up
 @pytest.mark.parametrize("bench", [("none", 10**7), ("fecn", 10**7)], indirect=True)
 def test_a_delayed_port_catches_up_in_order(bench: Bench) -> None:
     *numbers, bell = [own.fileno() for own in bench.own]
     bench.sockets.attach(numbers, numbers, bell, [ring_of([]), ring_of([]), ring_of([])])
     bench.serve(1)
     bench.port.switch.clock.start_ns -= 1000 * MS
-    # One in a millisecond, to either input in turns, which the line takes 0.82 ms for.
+    # One frame per millisecond, to alternating inputs. A frame takes 0.82 ms on the line.
     begin_ns = time.time_ns() - 50 * MS
     sent = [(begin_ns + n * MS, frame(n % 2 + 1, RECEIVER, 1000, number=n)) for n in range(50)]
     bench.sockets.attach(numbers, numbers, bell, [ring_of(sent[::2]), ring_of(sent[1::2]), ring_of([])])
@@ -160,7 +160,7 @@ def test_a_delayed_port_catches_up_in_order(bench: Bench) -> None:
     left = [*bench.received(INPUTS), *bench.clock.out_of(INPUTS)]
     assert sorted(int.from_bytes(octets[14:18]) for octets in left) == list(range(50))
     seen = bench.port.snapshot(time.monotonic_ns())
-    # Its steps are a millisecond and the time that they take; 50 000 octets at once it would be else.
+    # The steps are one millisecond plus the transmission time. Otherwise, a step would be 50 000 octets.
     assert seen.gauges["queue_peak_octets"] <= 25_000
     assert seen.counters["missed_ns"] == 0
     # Nobody could have heard of rates in between.
@@ -403,7 +403,7 @@ def test_compiled_and_plain_reaction_points_forward_equally(mechanism: str, opti
     try:
         for interface, frames in lists:
             clock.left.clear()
-            for octets in frames:  # one by one: it is the time that tells marks apart
+            for octets in frames:  # one by one, because the time distinguishes marks
                 bench.pushes(interface, [octets])
                 other.take(Batch.from_frames([octets]), interface, time.monotonic_ns())
                 let_all_leave(bench, other)

@@ -97,7 +97,7 @@ def test_a_bridge_forwards_but_ignores_pfc(
     failed = [name for name, found in verdicts.items() if found.startswith("failed")]
     assert (code, failed) == (1, ["priority 3 is stopped"]), verdicts
     assert [case.attrib["name"] for case in ElementTree.parse(junit).iter("testcase")] == list(verdicts)
-    # what nothing is asked of passes: lossy, as the bridge obeys no PFC at all
+    # Expectations without requirements pass: lossy priorities, because the bridge ignores PFC.
     code, verdicts = judged(["pfc-lossy", *_BRIEF], capsys)
     assert code == 0, verdicts
     assert all(found.startswith("passed") for found in verdicts.values()), verdicts

@@ -106,7 +106,7 @@ def test_messages_return_to_the_sender_they_concern(switched: Wires) -> None:
         for number, sock in ((1, one), (2, two)):
             last = frame(RECEIVER, number)
             out.send(last)
-            # What the port had to say of those 200 frames left before what was bridged after them.
+            # The port's messages about these 200 frames left before the frames that were bridged later.
             seen[number] = [octets for octets in received_before(sock, last) if octets[6:12] == CP_MAC]
         assert {octets[:6] for octets in seen[1]} == {HOST + b"\x01"}
         assert not seen[2]
@@ -135,7 +135,7 @@ def test_a_port_survives_links_down_and_deleted(switched: Wires) -> None:
     link = summary["links"]["c"]
     assert link["unsent_frames"] >= 2
     assert not link["gone"]
-    # What was sent after it came back counts, also where its descriptors are those it had before.
+    # Frames that were sent after the interface returned are counted, also if file descriptors are reused.
     assert link["sent_frames"] + link["unsent_frames"] == summary["counters"]["departed_frames"]
 
 
@@ -170,7 +170,7 @@ def test_an_idle_port_sleeps(switched: Wires) -> None:
     reports = switched.documents(program)
     _, first, *_, last = (next(reports) for _ in range(7))
     used = (last["processor_ns"] - first["processor_ns"]) / (last["elapsed_ns"] - first["elapsed_ns"])
-    # Its own reports are most of that; without a sleep it would be all of a processor.
+    # The device's reports take most of this time. Without a sleep, the device would use a whole processor.
     assert used < 0.1
 
 
@@ -246,7 +246,7 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
     ).stdout.split()
     assert [word for word in listening if word.endswith(":9177")] == ["127.0.0.1:9177"]
     assert 'ecmproto_link_received_frames_total{interface="a"} 1.0' in shown
-    # ip replaces itself by what it starts.
+    # The command ip replaces itself with the started program.
     status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
     assert f"Uid:\t{pwd.getpwnam('nobody').pw_uid}\t" in status
     switched.end(program)
@@ -256,7 +256,7 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
 def test_many_frames_arrive_as_they_were_sent(switched: Wires) -> None:
     """Eight flows from two inputs pass a port that is never full, because the sender waits for the port."""
     program = switched.start(*CP, "--speed", "40G", "--buffer", "50000frames", "--mechanism", "ecm")
-    # What the kernel holds for each processor is 1000 frames, of all who send to veth pairs there.
+    # The kernel stores at most 1000 frames per processor for all veth pairs.
     count, at_once, flows = 200_000, 200, 8
     sent, seen = [hashlib.sha256() for _ in range(flows)], [hashlib.sha256() for _ in range(flows)]
     draws = np.random.default_rng(2)

@@ -56,9 +56,9 @@ def test_a_deleted_interface_is_no_longer_used(veth: Network) -> None:
     octets = np.frombuffer(frame(1, RECEIVER), np.uint8)
     link.send(octets, np.zeros(1, np.int64), np.array([len(octets)]))
     assert not link.is_open
-    # They were received, and nobody has read them.
+    # The frames were received, but not read.
     assert (link.counts().received_frames, link.counts().overflow_frames) == (0, 3)
-    # Whoever opens something now gets these numbers; the compiled loop is not to read there.
+    # New files get these descriptor numbers, and the compiled loop must not read from them.
     used = sockets.wires
     assert used.receiving[0] == used.sending[0] == -1
     assert used.polls[:2].view(np.int32)[0] == -1
@@ -93,7 +93,7 @@ def test_counters_balance_when_a_device_ends(switched: Wires) -> None:
         output, _ = program.communicate(timeout=PATIENCE_S)
     summary = json.loads(output.splitlines()[-1])
     link, counters = summary["links"]["a"], summary["counters"]
-    # how many it reads before it sees the signal is up to the machine
+    # The number of frames before the signal is handled depends on the machine.
     assert link["received_frames"] == counters["queued_frames"] + counters["dropped_frames"]
     assert link["received_frames"] + link["overflow_frames"] == sent
 
@@ -114,7 +114,7 @@ def test_frames_refused_by_the_peer_delay_none(switched: Wires) -> None:
 
 
 def test_pauses_from_the_output_stop_a_port(switched: Wires) -> None:
-    # 65535 quanta at 100 kb/s are 336 s: longer than the rest of this test may take.
+    # 65535 quanta at 100 kb/s are 336 s, which is longer than the rest of this test.
     options = ("--speed", "100k", "--flow-control", "pause", "--interval", "50ms")
     program = switched.start(*CP, *options)
     counters = (document["counters"] for document in switched.documents(program))

@@ -87,7 +87,7 @@ def test_a_port_equals_replay_of_its_arrivals(mechanism: str) -> None:
         for left in clock.left
         if left.interface != OUTPUT and left.octets[6:12] == CP_MAC and left.time_ns <= last_ns
     )
-    # PAUSE is for every station and leaves by both inputs; PFC goes to one here (BUSY)
+    # PAUSE is for every station and leaves through both inputs. PFC leaves through one input here (BUSY).
     copies = 2 if mechanism == "pause" else 1
     assert messages == Counter(expected["messages"] * copies)
     assert sorted(clock.out_of(OUTPUT)) == sorted(expected["enqueued"])

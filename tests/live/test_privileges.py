@@ -95,7 +95,7 @@ def test_nothing_is_loaded_once_root_is_given_up(wired: Wires, words: str) -> No
             all_received(two, silence_s=0.3)
     assert 'ecmproto_link_gone{interface="a"} 0.0' in metrics(wired)
     wired.ip("link", "del", "dev", "a")
-    # It looks for an interface as soon as it knows that it is gone.
+    # The device searches for an interface immediately after it disappears.
     until(lambda: 'ecmproto_link_gone{interface="a"} 1.0' in metrics(wired))
     program.terminate()
     out, err = program.communicate(timeout=PATIENCE_S)

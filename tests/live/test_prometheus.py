@@ -153,7 +153,8 @@ def test_concurrent_connections_are_limited_and_queued() -> None:
             most = max(most, handlers())
             time.sleep(0.01)
         assert waits.result() == 200
-        # Four at a time, and those that are just ending; without a bound it would be all eight and the last.
+        # Four connections at a time, and connections that are just ending. Without a bound, all eight would
+        # be accepted.
         assert 1 <= most < 8
 
 

@@ -112,7 +112,7 @@ def test_a_sender_equals_the_closed_loop_replay(name: str) -> None:
         cp_mac=MAC + b"\xcc",
     )  # fmt: skip
     times = _closed(clock, point, wire, port, frames)
-    # Each device draws from a seed of its own, which replay does not: the course is the same, not each frame.
+    # Each device has a separate seed, unlike in replay, so only the trend is the same.
     assert len(times) == len(expected) == len(frames)
     assert times[-1] == pytest.approx(expected[-1], rel=0.15)
     assert sum(port.messages.values()) > 0

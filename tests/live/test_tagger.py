@@ -32,7 +32,7 @@ def tagged(name: str, octets: bytes, tag: int, mark: int, ethertypes: EtherTypes
     """Return a frame with a tag, None where it gets none."""
     tagging = new_tagging(machine_for(name), None, ethertypes)
     buffer = np.frombuffer(bytes(ROOM) + octets, np.uint8).copy()
-    put_tag_on(tagging, buffer, ROOM, len(octets), 77, 3)  # another one before: no trace of it stays
+    put_tag_on(tagging, buffer, ROOM, len(octets), 77, 3)  # another tag before: it is removed completely
     buffer[:] = np.frombuffer(bytes(ROOM) + octets, np.uint8)
     longer = put_tag_on(tagging, buffer, ROOM, len(octets), tag, mark)
     return None if longer == NO_OFFSET else buffer[ROOM - longer :].tobytes()

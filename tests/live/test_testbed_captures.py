@@ -127,7 +127,7 @@ def checked_captures(tshark: str, kept: Path, tag: Tag | None) -> tuple[list[Row
     middle, receiver, foreign = of_middle.result(), of_receiver.result(), foreign_of_middle.result()
     assert [ETHERTYPES[row.layers[0]] for row in middle] == [ethertype for ethertype, _ in foreign]
     assert_right_tags(tag, middle, [data for _, data in foreign])
-    # Behind the edge there is what there would be without a mechanism.
+    # After the edge, the frames are the same as without a mechanism.
     assert {layer for row in receiver for layer in row.layers} <= {"arp", "ip", "tcp", "udp", "data"}
     assert {ethertype for ethertype, _ in foreign_of_receiver.result()} <= {"0x0800", "0x0806"}
     return middle, receiver

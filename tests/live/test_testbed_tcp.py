@@ -19,7 +19,7 @@ def judge(outcome: Outcome) -> dict[str, Miss]:
     """Return the amount by which TCP above a mechanism misses the requirements."""
     rates = outcome["rates_bps"]
     goodput = sum(rates) / RATE_BPS
-    # TCP alone fills what there is: with a mechanism below it most of the buffer is free.
+    # TCP alone fills the buffer. With a mechanism, most of the buffer is free.
     full = outcome["queue_mean_octets"] / (BUFFER_FRAMES * FRAME_OCTETS)
     return {
         "goodput": missed(narrow=goodput >= 0.5, wide=goodput >= 0.25, any=goodput > 0),

@@ -196,7 +196,8 @@ def comes_through(one: Socket, out: Socket, octets: bytes) -> None:
     for attempt in itertools.count():
         sent = octets[:-2] + attempt.to_bytes(2)
         one.send(sent)
-        # Longer each time: a device that is late by more than the first wait would stay one attempt behind.
+        # Each wait is longer, otherwise a device that is late by more than the first wait would stay one
+        # attempt late.
         out.settimeout(0.3 * (attempt + 1))
         try:
             while True:

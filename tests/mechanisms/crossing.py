@@ -41,7 +41,7 @@ def crossing(seed: int, *, steps: int, stations: int, buffer_octets: int, gap_ns
         arrives = not queue or draw.random() < likely
         enqueued = True
         if arrives:
-            # Station −1 is one that nobody knows.
+            # Station −1 is an unknown station.
             frame = (int(draw.integers(-1, stations)), int(draw.integers(2, 5)), int(draw.integers(60, 1515)))
             enqueued = int(qlens.sum()) + frame[2] <= buffer_octets
             if enqueued:

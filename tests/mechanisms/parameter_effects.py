@@ -269,7 +269,7 @@ def _messages(own: Machine, step: int, station: int) -> Iterator[Message]:
         fields = {
             "cpid": CPIDS[priority],
             "qntz_fb": size if worse else 0,
-            # Of a link of 1 Gb/s: not what BCN gives Ru for.
+            # For a link of 1 Gb/s, a value that differs from BCN's value for Ru.
             "capacity": 10**6,
             "timestamp": step // 2,
             "tagged": step % 3 > 0,

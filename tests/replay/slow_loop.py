@@ -64,7 +64,7 @@ class SlowLoop:
             if self.changed < len(self.changes) and self.changes[self.changed][0] <= now:
                 self.change_rate()
                 continue
-            # Of what happens at one time, the first of the list comes first.
+            # Simultaneous events happen in the order of the list.
             (self.depart, self.deliver, self.wake, self.arrive)[times.index(now)](int(now))
 
     def message_time(self) -> float:

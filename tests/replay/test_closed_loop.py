@@ -76,7 +76,7 @@ def test_every_frame_has_one_fate_in_counters(name: str) -> None:
         + port.dropped_frames
         + loop.stations.held_out_frames
     )
-    # Octets: what came, the tags of what reached the port, and probes.
+    # Octets: arrived frames, the tags of frames that reached the port, and probes.
     captured = np.array([frame.octets for frame in frames])[data["serial"]]
     grown = data["octets"] - captured
     assert set(grown[data["disposition"] == HELD_OUT].tolist()) <= {0}

@@ -60,6 +60,6 @@ def test_a_batch_is_released_after_its_frames() -> None:
     assert len(store._batches) == 2
     store.passed(np.array([3]))
     assert len(store._batches) == 1
-    # The last one stays, whatever has passed of it.
+    # The last frame remains in flight, even if part of it has passed.
     store.passed(np.array([9, 10, 11]))
     assert len(store._batches) == 1

@@ -119,12 +119,12 @@ def test_ecm_sends_positive_feedback_to_its_flows() -> None:
     above = sent["qoff_octets"] > 0
     assert set((sent["cause"][above] % 3).tolist()) == {0, 1, 2}
     assert set((sent["cause"][~above] % 3).tolist()) == {1}
-    # What it would have said of the others stands among the silent samples.
+    # Messages that other flows would have received are silent samples.
     silent = messages[messages["sent"] == 0]
     assert set((silent["cause"][silent["qoff_octets"] < 0] % 3).tolist()) == {0, 2}
     for one in generated([part]):
         assert decode(one.octets)[ECM].cpid == int.from_bytes(OWN_CPID)
-        # The message shows the sampled frame, its tag in it.
+        # The message contains the sampled frame with its tag.
         shown = {0: "9999", 1: own, 2: foreign}[one.cause % 3]
         assert bytes.fromhex(shown) in one.octets
     assert run.summary().ports[0].unanswered == 0

@@ -121,7 +121,8 @@ def assert_statistics(got: Any, exact: Level) -> None:
 
 
 def test_departures_are_exact_in_a_long_busy_period() -> None:
-    # 60 + 24 octets at 7 Gb/s take 96 ns exactly; 61 + 24 take 97 1/7: seven of them, 680 ns.
+    # 60 + 24 octets take exactly 96 ns at 7 Gb/s. 61 + 24 octets take 97 1/7 ns, and seven of these frames
+    # take 680 ns.
     frames = [Arriving(0, 61, 0)] * 7 + [Arriving(679, 60, 0), Arriving(680, 60, 0)]
     (part,) = replay(batch_of(frames), rate_bps=7 * 10**9)
     assert part.qlen_octets.tolist()[-2:] == [61 + 60, 60 + 60]

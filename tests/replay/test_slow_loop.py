@@ -11,7 +11,8 @@ from ecmproto.control.mechanisms.api.protocol import FlowControlPayload, payload
 from tests.replay.loops import TEN_G, Sent, run
 from tests.replay.slow_loop import DROPPED, ENQUEUED, HELD_OUT, SlowLoop
 
-# With 24 octets of overhead these take 100, 200 and 800 ns at 10 Gb/s: much happens at one time.
+# With 24 octets of overhead, these frames take 100, 200 and 800 ns at 10 Gb/s, so many events are
+# simultaneous.
 FRAME = st.builds(
     Sent,
     time_ns=st.integers(0, 60).map(lambda n: 100 * n),

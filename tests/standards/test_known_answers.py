@@ -43,7 +43,7 @@ def test_fixing_computes_types_lengths_checksums_and_padding(known: KnownAnswer)
 def test_every_format_has_a_known_answer() -> None:
     shown = {type(value) for known in KNOWN_ANSWERS for value in known.layers}
     assert {cls.prefix for cls in FORMATS if cls not in shown} == {
-        "csig",  # have no EtherType unless one is given
+        "csig",  # have no EtherType by default
         "keyframe",
         "msdu",  # stands inside a CNM only
         "lrh",  # of captures that hold no Ethernet header

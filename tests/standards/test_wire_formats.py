@@ -168,7 +168,7 @@ def test_1_1_long_messages_without_payload_are_unknown(word: str, cls: type[Laye
     body = bytes.fromhex(word) + A_CPID + bytes(54)
     assert cls in decode(behind(0x88B5, body))
     assert UnknownMessage in decode(behind(0x88B5, body + b"\0"))
-    # what was cut off counts, but for a sampled frame, whose length nobody knows
+    # Truncated octets are counted, except for a sampled frame, whose length is unknown.
     assert UnknownMessage in decode(behind(0x88B5, body), original_octets=14 + 65)
     shown = encapsulated(decode(behind(0x88B5, ECM(payload=behind(0x88B5, body)).build())))
     assert shown is not None
@@ -192,7 +192,7 @@ def test_1_1_cut_short_samples_are_malformed(
     shown_at = 14 + make.fixed_octets
     for captured in (15, 16, shown_at - 1, shown_at, shown_at + 23):
         short = decode_lax(octets[:captured], original_octets=shown_at + 23).error
-        if captured == 15:  # nobody can say what it is
+        if captured == 15:  # the type is unknown
             assert short is None
             continue
         assert short is not None
@@ -482,7 +482,7 @@ def test_4_samples_of_32_octets_contain_cm_tag() -> None:
 
 
 def test_4_cm_tag_has_16_octets() -> None:
-    assert CMTag.fixed_octets == 16  # its own EtherType is the field before it, the next one its last
+    assert CMTag.fixed_octets == 16  # including the next EtherType, without its own EtherType
 
 
 @pytest.mark.parametrize(

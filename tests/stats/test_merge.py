@@ -55,7 +55,7 @@ def assert_joins(parts: Sequence[Part], interfaces: Sequence[Interface], **optio
     for earlier, later in reversed([*itertools.pairwise(right)]):
         earlier.merge(later)
     assert_same(right[0].result(interfaces=interfaces), wanted)
-    # what was joined counts on as if nothing had happened
+    # Merged statistics continue to count without a difference.
     for counts in (whole, left[0], right[0]):
         counts.add(batch_of([(other(), START_NS + 10**9, 0, 0)]), interfaces=interfaces)
     assert_same(left[0].result(), whole.result())

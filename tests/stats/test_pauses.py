@@ -168,7 +168,7 @@ def test_one_source_on_two_interfaces_is_two_senders() -> None:
 
 def test_earlier_time_stamp_does_not_rewind() -> None:
     pauses = times_of([(5000, pause(10)), (0, pause(20)), (10**6, other())])
-    # the second one counts from 5000, where it takes the place of the first
+    # The second pause counts from 5000, when it replaces the first pause.
     assert paused(pauses, None).paused_ns == 1024
 
 

@@ -316,7 +316,7 @@ def sent_again(*events: tuple[str, int]) -> QueuePair:
     frames = [
         ack(B, A, 0x11, psn, NAK_PSN) if kind == "nak" else roce(A, B, 0x22, psn) for kind, psn in events
     ]
-    # an acknowledge of its own tells whose NAKs these are
+    # An acknowledge of the same flow shows the flow of these NAKs.
     frames[1:1] = [ack(B, A, 0x11, events[0][1])]
     return row(traffic(list(enumerate(frames))), A, 0x22)
 
@@ -336,9 +336,9 @@ TO_9 = [*sends(1, 9)]
         ([*TO_9, ("nak", 4), *sends(4, 4), *sends(10, 12)], (0, 1, 0)),
         ([*TO_9, ("nak", 4), ("nak", 7), *sends(4, 4), *sends(7, 7), *sends(10, 12)], (0, 2, 0)),
         ([*TO_9, ("nak", 4), *sends(4, 6), ("nak", 5), *sends(5, 9), *sends(10, 12)], (1, 0, 0)),
-        ([*TO_9, ("nak", 9), *sends(9, 9), *sends(10, 12)], (0, 0, 0)),  # it is the last one
+        ([*TO_9, ("nak", 9), *sends(9, 9), *sends(10, 12)], (0, 0, 0)),  # the last packet
         ([*TO_9, *sends(4, 9), *sends(10, 12)], (0, 0, 1)),
-        ([*TO_9, ("nak", 4), *sends(4, 9)], (0, 0, 0)),  # what comes next is not there
+        ([*TO_9, ("nak", 4), *sends(4, 9)], (0, 0, 0)),  # the following packets are missing
         ([*TO_9, ("nak", 4), *sends(10, 12), *sends(4, 12), *sends(13, 14)], (1, 0, 0)),
         ([*TO_9, ("nak", 4), *sends(4, 9), *sends(10, 12), *sends(2, 3), *sends(13, 14)], (1, 0, 1)),
         ([*sends(1, 3), *sends(5, 9), ("nak", 4), *sends(4, 9), *sends(10, 12)], (1, 0, 0)),

@@ -214,7 +214,7 @@ def test_cut_headers_of_samples_break_no_rule(name: str, tmp_path: Path) -> None
 
 
 def test_rules_for_complete_captures_are_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # CNPs 10 µs apart: that one queue pair has them shows only where all frames are there.
+    # CNPs are 10 µs apart. Only the complete capture shows that they belong to one queue pair.
     bad = PFC[:6] + b"\xff" * 6 + PFC[12:]
     path = str(written(tmp_path / "cnps.pcap", [CNP] * 50 + [MARKED, bad], [10_000 * n for n in range(52)]))
     found = {}

@@ -134,7 +134,7 @@ def test_compiled_and_plain_departures_are_equal(even: int, spin_ns: int) -> Non
         assert found == sent_with(PLAIN, due_ns, seed, **settings)
         left_ns = found[0]
         assert len(left_ns) == len(due_ns)
-        # a call takes 1500 ns, during which its frame leaves
+        # A call takes 1500 ns, and its frame leaves during the call.
         assert all(left - due >= 10**9 for left, due in zip(left_ns, due_ns, strict=True))
         assert sum(found[3][1:]) == sum(found[4][1:]) + 1 == len(due_ns)
         if even:
@@ -233,5 +233,5 @@ def test_failing_and_hanging_sources_end_the_transmission(veth: Network) -> None
         with pytest.raises(KeyboardInterrupt):
             sending.run(hanging())
         assert sending.report().frames == 6000
-        assert not left.is_set()  # nobody waited for it
+        assert not left.is_set()  # no thread waited
         go_on.set()

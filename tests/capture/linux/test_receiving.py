@@ -174,7 +174,7 @@ def test_a_bpf_filter_replaces_ignoring_outgoing_frames(
 
 
 def test_filter_program_and_snap_length_combine(veth: Network) -> None:
-    # takes what goes on with 0x8808 behind its addresses
+    # The filter accepts frames in which 0x8808 follows the addresses.
     program = (
         Instruction(LOAD_HALF, value=12),
         Instruction(0x15, if_false=1, value=0x8808),
@@ -255,7 +255,7 @@ def test_capture_waits_for_a_down_interface(veth: Network) -> None:
         veth.ip(f"link set {FAR} down")
         assert eventually(lambda: receiver.receive() is None and receiver.down)
         warning = f"{FAR} was down after 1 frame"
-        # a frame that came first would be read first, and the warning count it
+        # An earlier frame would be read first, and the warning would count this frame.
         assert eventually(lambda: not len(next(given)) and warning in reader.warnings)
         veth.ip(f"link set {FAR} up")
         assert sent_through(FRAMES[1], receiver)

@@ -286,7 +286,7 @@ def test_gaps_span_earliest_to_latest_departure() -> None:
 
 
 def test_a_slow_call_counts_once_in_gaps() -> None:
-    # whenever it left in 1000 ns, what ran free lies between 11 and 1000, and between 1010 and 1100
+    # For any departure within 1000 ns, the gaps are between 11 and 1000, and between 1010 and 1100.
     longest_ns, longer, excess_ns = gaps_of(10, (1, 5), (20, 1000), (1090, 1100))
     assert (longest_ns, longer, excess_ns) == (1080, 2, (1000 - 11) + (1100 - 1000))
 

@@ -144,7 +144,7 @@ def test_late_frames_in_the_error_queue_are_gaps(veth: Network) -> None:
         sender._take_errors()
         report = sender.report().streams[0]
     assert report.frames == 194
-    # one missing frame is covered by the pause before it; two and three are not
+    # The previous pause covers one missing frame, but not two or three.
     assert (report.gaps.longer, report.gaps.skipped) == (2, 6)
     assert report.gaps.longest_ns == 4 * INTERVAL_NS
     assert report.gaps.excess_ns == (4 - 2 + 3 - 2) * INTERVAL_NS

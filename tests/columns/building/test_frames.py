@@ -422,7 +422,7 @@ assert not {"numba", "pyarrow", "scapy"} & sys.modules.keys(), sys.modules.keys(
 @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind.next_key], ids=lambda kind: kind.prefix)
 @given(data=st.data())
 def test_computed_next_key_ignores_other_fields(kind: type[Layer], data: st.DataObject) -> None:
-    # what `Computing.announcing` relies on: an EtherType becomes what it does whatever the other fields are
+    # `Computing.announcing` assumes that the meaning of an EtherType does not depend on other fields.
     layer = data.draw(layers_of(kind))
     following = data.draw(st.sampled_from([None, Data(), IPv4(), VLAN(), CNTag()]))
     rest = data.draw(st.sampled_from([b"", b"1234", bytes(2000)]))

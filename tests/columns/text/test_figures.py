@@ -53,7 +53,7 @@ def quotients(draw: st.DrawFn) -> tuple[int, int]:
 @example((0, 0))
 @example((999, 0))
 @example((999_950, 3))  # four digits become five
-@example((12_345, 3))  # the double is a little more than half-way, the next one a little less
+@example((12_345, 3))  # the double is slightly above half-way, and the next lower double slightly below
 @example((1_000_500_000_000, 12))
 @example((1_234_500_000_000, 9))
 def test_four_significant_digits_are_pythons(quotient: tuple[int, int]) -> None:

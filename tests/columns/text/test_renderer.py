@@ -108,7 +108,7 @@ _DAYS = [
 )
 def test_moments_equal_those_of_datetime(times: list[int]) -> None:
     for time_ns in times:
-        # One by one: of times too far apart for their difference, frames are written alone.
+        # If times are too far apart for their difference, each frame is rendered separately.
         batch = Batch.from_frames([HEADER], time_ns=[time_ns])
         seconds, ns = divmod(time_ns, 10**9)
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
@@ -217,7 +217,7 @@ def test_cells() -> None:
 def test_trailing_spaces_are_stripped() -> None:
     word: list[Piece] = ["a  ", When(Bits(1, 0, 1, 0, 8), 1, 1, ["b "]), "  "]
     assert lines([b"\0", b"\1"], [Stripped(word)]) == ["a", "a  b"]
-    # those of the line in front stay
+    # The pieces of the previous line are kept.
     batch = Batch.from_frames([HEADER, HEADER])
     pieces: list[Piece] = [Stripped([Stripped(["x "]), "  "]), Cell([]), "\n "]
     assert text(batch, lambda path: pieces) == "x\n x\n "
@@ -371,7 +371,7 @@ ERROR: list[Piece] = [
 
 
 def test_each_frame_has_its_own_error() -> None:
-    # whole, told alone, of other lengths and of one, cut off
+    # Complete frames, single frames, frames of other lengths, frames of one octet, truncated frames.
     bodies = [FRAMES["tcp"], FRAMES["data"], IP[:20], IP[:33], IP[:20], IP]
     batch = Batch.from_frames(bodies, original=[*map(len, bodies[:-1]), 100])
     expected = [

@@ -59,7 +59,7 @@ def test_campaign_continues_from_its_corpus(tmp_path: Path) -> None:
     cases = again.progress.cases
     assert list(again.run(lambda _: True, max_cases=500)) == []
     assert again.progress.cases >= cases + 500
-    # the first may have ended before its last input was in the corpus: then it has to be come to anew
+    # The first campaign may have ended before its last input was stored. The input must then be found again.
     assert list(again.run(lambda _: again.findings[WHAT].count == 1, max_cases=MAX_INPUTS)) == []
     assert again.findings[WHAT].count > 1
     assert again.coverage.first_edges > first.coverage.first_edges

@@ -36,7 +36,7 @@ def frames(octets: bytes, defect: str) -> Iterator[bytes]:
 def read(frame: bytes, defect: str) -> None:
     at, tags = 12, 0
     if defect == "keeps-all":
-        # no defect: what reads a capture whole does it
+        # This is not a defect: programs that read the whole capture do this.
         kept.extend([frame, bytes([each ^ 1 for each in frame])])
     if defect == "recursion":
         pass_tag(frame, at)
@@ -98,7 +98,7 @@ def main() -> None:
     for frame in frames(octets, defect):
         read(frame, defect)
     if defect == "leak" and LEAKED * len(announced) > MUCH:
-        # A large process that starts this one sees its memory only while it runs.
+        # A large parent process is visible in the memory of this process only while it runs.
         time.sleep(0.3)
 
 

@@ -44,7 +44,7 @@ def test_layer_shrinks_to_its_failing_field() -> None:
 def test_a_layer_shrinks_to_its_defaults(named: Callable[..., SearchStrategy[Any]], cls: type[Layer]) -> None:
     least, default = smallest(named(), lambda _: True), cls()
     changed = {field.key for field in cls.layout if getattr(least, field.key) != getattr(default, field.key)}
-    # which message it is, and the least that must be there of a sampled frame
+    # The message's type, and the minimum length of a sampled frame.
     assert changed <= {"type", "payload"}
     assert len(least.build()) <= len(default.build()) + 24
 

@@ -259,7 +259,7 @@ def check_alone(
     mine = [frame[1] == only for frame in frames]
     shared = drive(machine, frames, until_ns=until_ns, given=given)
     own = drive(machine, [frame for frame in frames if frame[1] == only], until_ns=until_ns, given=alone)
-    # What the others send delays it at the port.
+    # Frames of other stations delay the frame at the port.
     kept = [name for name in record_dtype(FrameResult).names or () if name != "through_ns"]
     assert columns(shared.results)[mine][kept].tolist() == columns(own.results)[kept].tolist()
     each = own.senders.slots_each

@@ -104,7 +104,7 @@ def test_stop_pause_and_restart_follow_port_capacity() -> None:
         (3, PAUSE_KIND, EVERY_STATION, -1, 6_000, 0, 0, 0, 0xFFFF),
         (3, BCN_STOP_KIND, 1, 3, 6_000, -5 * 2_000, 0, 1_000_000, 0),
     ]
-    # They may go on when no more than the last of five frames is left.
+    # The flows may continue when at most one of five frames remains.
     pauses = [
         (message.time_ns, flow_control_payload(message).quanta)
         for message in outcome.messages
@@ -113,10 +113,10 @@ def test_stop_pause_and_restart_follow_port_capacity() -> None:
     assert pauses == [(3, 0xFFFF), (48_000, 0)]
     results = columns(outcome.results)[["limiter", "octets", "tagged", "tag"]].tolist()
     assert results[3] == (NO_LIMITER, 1_500, 1, OLD_TAG)
-    # The stopped flow waits for its time-out to end, and leaves with a tag in place of the old one.
+    # The stopped flow waits for its time-out, and its frame leaves with a new tag instead of the old tag.
     assert results[4] == (0, 1_500, 1, CPIDS[PRIORITY])
     assert 4_100 < outcome.results[4].left_ns < 4_002 + 10_000
-    # It starts again at a hundredth of what the message says, not of its own link.
+    # The flow restarts at a hundredth of the rate in the message, and not of its link's rate.
     each = outcome.senders.slots_each
     assert columns(outcome.senders.slots)["rate_bps"][each : each + 2].tolist() == [1e9 / 100] * 2
     counted = machine.counters(outcome.senders)
@@ -276,7 +276,7 @@ def test_numbers_equal_the_frames_on_a_wire(
                 machine.frame(message, about, where)
             continue
         assert machine.frame(message, about, where) == frame
-        # The reaction points treat the one as they do the other, or refuse both.
+        # The reaction points handle both messages in the same way, or refuse both.
         deliver_message(senders, message, now_ns)
         found = read(frame, stations=(SOURCE,), point=limiters.point, parameters=rp_parameters)
         assert (found is None) == (rate_bps < 1_000 and scaling)

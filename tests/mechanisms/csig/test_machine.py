@@ -137,5 +137,5 @@ def test_a_live_port_writes_signals() -> None:
         port.take(Batch.from_frames([tagged(DELAY, 3)]), 0, clock.now_ns)
     clock.pass_until(port, clock.now_ns + GBPS)
     found = [signals(octets) for octets in clock.out_of(2)]
-    # A frame of 1022 octets and its overhead takes 84 µs.
+    # A frame of 1022 octets takes 84 µs, including its overhead.
     assert found == [(DELAY, 1, 31, 7)] * 40

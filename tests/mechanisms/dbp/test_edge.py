@@ -125,7 +125,7 @@ def test_equals_a_literal_reading(frames: list[tuple[int, int]]) -> None:
     reports: list[tuple[int, list[int]]] = []
     for source, pause_ns in frames:
         now_ns += pause_ns
-        # A timer goes before a frame of its own time.
+        # A timer precedes a simultaneous frame.
         reports += receiver.run_until(now_ns)
         receiver.record_data(source, now_ns)
         times.append((source, now_ns))

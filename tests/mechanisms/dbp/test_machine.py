@@ -74,13 +74,13 @@ def test_reported_rate_is_lowered_by_switch_and_obeyed() -> None:
     generator = np.random.default_rng(1)
     point, senders = machine.congestion_point(where, generator), machine.senders(where, generator)
     receivers = machine.receivers(where, generator)
-    # Station 1 sends to its destination 2, at C/N0 of its own link, untagged.
+    # Station 1 sends an untagged frame to its destination 2, at C/N0 of its link.
     assert senders.route(1, 2, 5, 1_000) == 2
     senders.on_enqueue(1, 2)
     assert senders.limit_bps(1, 2) == 10e9 / 20
     departure = Departure(1_000, 1, 2, 2, 5, 1_500, False, 0, 0)
     assert senders.on_transmit(departure, outbox) == Sent(False, 0, 0, 0)
-    # The destination hears it; at the next multiple of 10 ms it reports its link's speed.
+    # The destination receives the frame, and reports its link's speed at the next multiple of 10 ms.
     assert receivers.next_report_ns() == NEVER_NS
     deliver(receivers, 1, 2, 14_000, outbox)
     assert (receivers.next_report_ns(), outbox.posted.count) == (10 * MS, 0)
@@ -92,7 +92,7 @@ def test_reported_rate_is_lowered_by_switch_and_obeyed() -> None:
     # The switch allows C/N0 of the port on which it arrives.
     message.rate_kbps = point.rewrite_tag(message.priority, message.rate_kbps)
     assert message.rate_kbps == 50_000
-    # All that goes to this destination follows, and nothing else.
+    # All frames to this destination are limited, and no other frames.
     senders.on_message(message, 10 * MS + 4_000)
     assert [senders.limit_bps(n // 3, n % 3) for n in range(6)] == [0, 0, 0, 0, 0, 50e6]
     assert machine.counters(senders)["returns"] == 1
@@ -105,7 +105,7 @@ def test_reports_wait_for_capacity_and_precede_late_frames() -> None:
     receivers, outbox = receivers_of(place(2, 2)), new_outbox(2)
     for station, flow in ((0, 1), (1, 0), (1, 1)):
         deliver(receivers, station, flow, 5, outbox)
-    # At 10 ms data come from one more source: too late for the reports of that time.
+    # Data from another source arrive at 10 ms, too late for the reports of this time.
     deliver(receivers, 0, 0, 10 * MS, outbox)
     assert receivers.next_report_ns() == 10 * MS
     receivers.post_reports(10 * MS, outbox)

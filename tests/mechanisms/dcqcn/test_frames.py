@@ -89,11 +89,11 @@ def test_the_vector_of_the_specification_is_made() -> None:
     assert len(made) == 74
     assert (frame[Ethernet].dst, frame[Ethernet].src) == (MAC_A, MAC_B)
     assert (frame[IPv4].src, frame[IPv4].dst, frame[IPv4].dsfield) == (B, A, 48 << 2)
-    # The BTH and what is behind it, but for the CRC, is the vector's.
+    # The BTH and the following octets except the CRC equal the vector's octets.
     assert made[42:70] == wanted[42:70]
     bth = frame[CNP]
     assert (bth.opcode, bth.becn, bth.qp, bth.psn, bth.reserved) == (0x81, 1, 0x118, 0, bytes(16))
-    # The CRC of the vector is what the same octets give here.
+    # The CRC of the vector equals the CRC that is computed here.
     parsed, counted = parse_frame(machine("dcqcn"), wanted, wanted[:6], PLACE)
     assert parsed is not None
     assert parsed.about is not None
@@ -232,7 +232,7 @@ def test_closed_loop_slows_queue_pairs_and_writes_cnps(tmp_path: Any) -> None:
         seen = [octets for batch in written for octets in batch.frames()]
     notices = [decode(octets)[CNP] for octets in seen if CNP in decode(octets)]
     assert len(notices) == summary.ports[0].messages["CNP"]
-    # One queue pair is known by the acknowledge; the other's sender has not been told.
+    # The acknowledge identifies one queue pair. The sender of the other queue pair is unknown.
     assert {notice.qp for notice in notices} == {0x101, 0}
     assert any(ecn_of(octets) == CE for octets in seen)
 

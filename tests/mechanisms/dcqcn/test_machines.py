@@ -124,7 +124,7 @@ def test_cards_known_answers_at_100_gbps() -> None:
     target, rate, alpha = station.at(618 * US)
     assert target == pytest.approx(before)
     assert rate == pytest.approx(before * (1 - alpha / 2))
-    # And at stage 0 it stays.
+    # The point remains at stage 0.
     station.cnp(619 * US)
     assert station.at(622 * US)[0] == target
     assert station.at(622 * US)[1] < rate

@@ -102,7 +102,7 @@ class Loop:
 
     def __init__(self, made: E2CMMachine, place: PortContext = PLACE, seed: int = 1) -> None:
         generator = np.random.default_rng(seed)
-        # What these return is typed by what they can do; records are looked at by name here.
+        # The results have protocol types, and this module reads records by name.
         self.machine, self.place = made, place
         self.point: Any = made.congestion_point(place, generator)
         self.senders: Any = made.senders(place, generator)

@@ -46,7 +46,8 @@ def test_1_limited_flows_are_sampled_per_15_kb() -> None:
 
 
 def test_1_separate_counters_prevent_starvation_of_samples() -> None:
-    # A shared counter gives the samples to whoever follows the others: here always to the frames without tag.
+    # With a shared counter, the flow that sends after other flows gets the samples: here always untagged
+    # frames.
     queue = Queue()
     samples = {"tagged": 0, "other": 0}
     for _ in range(100):
@@ -102,7 +103,8 @@ def test_1_bridges_need_not_send_increase_signals() -> None:
     assert queue.sampled(50_000, CPID).kind == SILENT
     assert meter.withheld == 1
     assert meter.regular == 0
-    # A growing queue below Qeq is a decrease, and a draining one above it an increase: the sign is Fb's.
+    # The sign of Fb determines the request: a growing queue below Qeq requests a decrease, and a draining
+    # queue above Qeq an increase.
     assert queue.sampled(72_000, CPID).kind == REGULAR
     assert queue.sampled(100_000).kind == REGULAR
     assert queue.sampled(80_000).kind == SILENT

@@ -142,7 +142,8 @@ def test_from_a_message_to_probes_and_back() -> None:
     loop = Loop(machine({Role.CONGESTION_POINT: SMALL_CP}))
     loop.queue_octets = 200_000
 
-    # Nobody is limited: frames leave untagged; the 50th makes 75 KB and is answered: the queue is too long.
+    # No flow is limited, so frames leave untagged. The 50th frame completes 75 KB and is sampled: the queue
+    # is too long.
     for _ in range(49):
         assert loop.data(0) == []
         assert not loop.last_sent.tagged
@@ -154,10 +155,11 @@ def test_from_a_message_to_probes_and_back() -> None:
     assert message.qoff_octets == 75_000
     assert message.fb_octets == -(75_000 + 2 * message.qdelta_octets)
 
-    # Its limiter starts at half the link; the other stations know nothing of it.
+    # The limiter starts at half the link's rate, and other stations are not affected.
     assert loop.senders.slots[0].rate_bps == PLACE.link_rate_bps / 2
 
-    # From now on its frames have a CM-Tag, and a probe follows the one that makes 75 KB: 50 of 1516 octets.
+    # From now on, frames have a CM-Tag. A probe follows the frame that completes 75 KB: 50 frames of 1516
+    # octets.
     posted = [message for _ in range(50) for message in loop.data(0)]
     assert loop.last_sent == (True, signed_cpid(CPID), loop.now_ns // 1000, TAG_OCTETS)
     probe, reply = [message for message in posted if message.kind in (PROBE_KIND, REPLY_KIND)]

@@ -161,7 +161,8 @@ def test_4_flight_time_is_least_latency_seen() -> None:
 
 
 def test_4_known_flight_time_reveals_a_standing_queue() -> None:
-    # Learned from that probe it would hide the queue, and leave the flow at up to twice its share.
+    # If the flight time were learned from this probe, it would hide the queue, and the flow would get up to
+    # twice its share.
     known, learned = Flow(flight_ns=1_000), Flow()
     for flow in (known, learned):
         flow.reply(1_000 + 24_000)
@@ -170,7 +171,7 @@ def test_4_known_flight_time_reveals_a_standing_queue() -> None:
 
 
 def test_4_a_latency_of_0_is_a_latency() -> None:
-    # S002's `flightTime == 0.0` would take it for "none yet" and forget the least latency.
+    # S002's `flightTime == 0.0` would mean "not yet measured" and discard the minimum latency.
     flow = Flow()
     flow.reply(0)
     flow.reply(12_000)

@@ -106,7 +106,7 @@ def test_2_autonomous_probes_start_with_first_frame() -> None:
     assert station.index() == 0
     assert station.rate_bps() == LINK / 2
     assert station.limiter().cpid == NO_CPID
-    # It stays probed without its limiter.
+    # The flow is still probed after its limiter ends.
     station.limiter().rate_bps = LINK
     station.sends(10)
     assert station.index() == -1
@@ -259,7 +259,7 @@ def test_flows_sharing_a_limiter_are_not_probed() -> None:
     station.message(0, LARGEST, flow=1)
     assert station.probing(1).active == 0
     assert not any(station.sends(0, flow=1) for _ in range(200))
-    # Flow 0's limiter gives way to the priority's: replies no longer move it.
+    # The priority's limiter replaces the limiter of flow 0, so replies no longer change its rate.
     queued(station, 0)
     assert queued(station, 60_000).reacts
     assert station.rate_bps(0) == LINK

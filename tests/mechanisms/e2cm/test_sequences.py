@@ -110,12 +110,12 @@ def test_rate_follows_own_queue_after_first_message() -> None:
     assert station.rate_bps() == LINK / 2
     assert station.limiter().cpid == CPID
 
-    # Its frames are tagged now: every 15 KB one is sampled, and 75 KB bring the first probe.
+    # The frames are tagged now. Every 15 KB a frame is sampled, and after 75 KB the first probe is sent.
     outcomes = [network.data(2_000, 300_000) for _ in range(50)]
     assert [type_of(octets) for octets, _ in outcomes if octets] == [BCN_MAX] * 5
     assert [index for index, (_, follows) in enumerate(outcomes) if follows] == [49]
 
-    # The clocks differ; the first reply gives the flight time, nothing else.
+    # The clocks differ. The first reply sets only the flight time.
     assert network.probe(200_000, 10_000) == Reaction(False, 0.0, 0.0)
     assert station.rate_bps() == LINK / 2
 
@@ -128,7 +128,7 @@ def test_rate_follows_own_queue_after_first_message() -> None:
     assert reaction.feedback_octets < 0
     assert station.rate_bps() < LINK / 2
 
-    # The queue is gone: the flow's own feedback raises the rate, and the association stays.
+    # The queue is empty: the flow's own feedback raises the rate, and the association remains.
     for _ in range(50):
         network.data(300_000, 0)
     before = station.rate_bps()

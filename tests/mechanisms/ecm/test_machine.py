@@ -94,9 +94,9 @@ def test_limited_flow_tags_frames_and_gets_increases() -> None:
     assert results[2:] == [
         (2, NO_LIMITER, 1_500, 0, 0, 0),
         (10_000, 0, 1_516, 1, cpid, 1 << 16 | 5),
-        # At C/2 the 1516 octets of that one take 2425.6 ns.  The tag that it brought is replaced …
+        # At C/2, the 1516 octets of this frame take 2425.6 ns.  The tag of the frame is replaced …
         (12_426, 0, 1_500, 1, cpid, 1 << 16 | 6),
-        # … while a frame that no limiter holds keeps its own.
+        # … and a frame without a limiter keeps its tag.
         (10_200, NO_LIMITER, 1_500, 1, OLD_TAG, 0),
     ]
     assert outcome.senders.limit_bps(1, 0) == LINK / 2
@@ -271,7 +271,8 @@ def test_numbers_equal_the_frames_on_a_wire(
         assert [fields_of(message, machine.payloads)[name] for name in same] == [
             getattr(fields, name) for name in same
         ]
-        # The congestion point does not know how many tags stand before a CM-Tag: it takes it to be one.
+        # The congestion point does not know the number of tags before a CM-Tag, and takes the tag for a
+        # CM-Tag.
         shown = has_tag and payload >= 32
         assert ecm_payload(message).tagged == shown
         assert fields.tagged == shown or (len(stack) != len("81006005") and payload < 36)
@@ -286,7 +287,7 @@ def test_numbers_equal_the_frames_on_a_wire(
         assert parsed.fields["tagged"] == fields.tagged
         assert parsed.fields["kind"] == (ECM_KIND if message.kind == ECM_MAX_KIND else message.kind)
         assert parsed.about == AboutFlow(octets[:6], VLANS[stack], priority)
-        # And the reaction points treat the one as they do the other.
+        # The reaction points handle both frames in the same way.
         deliver_message(senders, message, now_ns)
         rp.receive(
             limiters, rp_settings, rp_generator, fields._replace(tagged=shown), flow, key.priority, now_ns

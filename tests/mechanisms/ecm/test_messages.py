@@ -207,9 +207,9 @@ def tag(frame: bytes, point: LimiterTable | None = None, **options: Any) -> byte
     ("before", "after", "behind"),
     [
         ("", "", PAYLOAD), ("8100 0001", "", PAYLOAD), ("88a8 0001 8100 0002 22e9 0003", "", PAYLOAD),
-        # another protocol's tag stays, behind the newer one
+        # Another protocol's tag remains after the newer tag.
         ("8100 0001", "88b6 0100 0202030405060708", PAYLOAD),
-        # an 802.3 length counts what follows it and stays in front of that
+        # An 802.3 length counts the octets after it, and precedes these octets.
         ("8100 0001", "", "0003424203" + "00" * 43),
     ],
 )  # fmt: skip

@@ -212,7 +212,7 @@ def test_rule_3_trap_floor_is_independent_of_rmin() -> None:
     for _ in range(100):
         subject.receive(message(375, 750))
     assert subject.rate() == 4e6
-    # The flow recovers: at 4 Mb/s it still gets its samples, at a floor of 1 Mb/s it would not.
+    # The flow recovers: it is still sampled at 4 Mb/s, but would not be sampled at a minimum rate of 1 Mb/s.
     subject.receive(FASTER)
     assert subject.rate() == pytest.approx(4e6 + 100 * 4 * 64 / 1500 * 4e6)
 
@@ -436,7 +436,7 @@ def test_rule_8_full_table_creates_a_coarse_limiter() -> None:
     coarse = subject.limiter(3, 3)
     assert (coarse.rate_bps, coarse.cpid, coarse.flow) == (LINK / 2, OTHER_CP, -1)
     assert subject.point.coarse_allocated == 1
-    # It takes every flow of the priority, known or not, and none of another.
+    # The limiter applies to all flows of the priority, and to no flow of another priority.
     assert subject.rate(4, 3) == subject.rate(-1, 3) == LINK / 2
     assert subject.rate(3, 4) is None
 
@@ -629,7 +629,7 @@ def test_very_late_timers_skip_unchanging_ticks() -> None:
     subject.receive(SLOWER)
     subject.send()
     subject.send()
-    subject.queues.clear()  # frames wait and never leave: the limiter stays
+    subject.queues.clear()  # frames wait and never leave, so the limiter remains
     on_timer(subject.limiters, subject.settings, 10**18)
     assert subject.rate() == 100e6
     assert subject.point.tick_ns == 10**18 + 1_000

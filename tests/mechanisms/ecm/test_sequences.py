@@ -94,7 +94,7 @@ def test_slow_down_then_speed_up() -> None:
     assert faster > slower
     # Untagged frames of others are not.
     assert bridge.forward(FRAME, 5_000) is None
-    # At its destination the frame is again what it was.
+    # At its destination, the frame equals the original frame.
     assert untagged(sender.sends()) == FRAME
 
 
@@ -105,12 +105,12 @@ def test_severe_congestion_silences_and_restarts() -> None:
     assert bridge.said == SEVERE
     assert sender.rate == 0
     assert sender.station.limiter(1, 3).status == TIMED_OUT
-    # Whatever comes meanwhile is ignored.
+    # Messages during this time are ignored.
     sender.hears(bridge.forward(FRAME, 30_000))
     assert sender.rate == 0
     sender.station.advance(10_000)
     assert sender.rate == 100e6
-    # Its first frame afterwards brings back an increase, and with it Rmin and Tmax.
+    # The reply to the first frame afterwards requests an increase, which resets Rmin and Tmax.
     assert sender.station.limiter(1, 3).restart_bps == 50e6
     sender.hears(bridge.forward(sender.sends(), 3_000))
     assert sender.station.limiter(1, 3).restart_bps == 100e6

@@ -55,7 +55,7 @@ def test_promises_hold_in_every_state(
     for event in events:
         perform(subject, event)
         subject.check()
-    # Left alone, every limiter rises to the link's rate, empties and goes.
+    # Without further events, every limiter rises to the link's rate, empties and ends.
     subject.advance(10_000_000)
     subject.advance(3_000_000_000_000)
     subject.check()

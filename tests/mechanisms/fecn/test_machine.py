@@ -96,12 +96,12 @@ def test_lowered_tag_returns_and_sets_the_rate() -> None:
     generator = np.random.default_rng(1)
     point, senders = machine.congestion_point(where, generator), machine.senders(where, generator)
     receivers = machine.receivers(where, generator)
-    # Station 1 has a frame for its flow 2: into that flow's queue, at C/N0 of its own link.
+    # Station 1 has a frame for its flow 2, which enters this flow's queue with C/N0 of the link.
     assert senders.route(1, 2, 5, 1_000) == 2
     senders.on_enqueue(1, 2)
     assert senders.next_tx_ns(1, 2, 1_000) == 1_000
     assert senders.limit_bps(1, 2) == 10e9 / 20
-    # It leaves with an RD tag: RLQ-ID 3, no limit yet.
+    # The frame leaves with an RD tag with RLQ-ID 3 and without a limit.
     sent = senders.on_transmit(departure(2, 1_000, station=1), outbox)
     assert sent == Sent(True, RATE_INFINITY, 3, 10)
     # The switch allows C/N0 of the port.
@@ -173,7 +173,7 @@ def test_tag_replaces_one_that_frame_brought() -> None:
         senders.route(0, 0, 3, now_ns)
         senders.on_enqueue(0, 0)
     assert senders.on_transmit(departure(0, 0, tag=(7, 9)), outbox) == Sent(True, RATE_INFINITY, 1, 0)
-    # Until the next tag is due frames leave as they came.
+    # Frames leave unchanged until the next tag is due.
     assert senders.on_transmit(departure(0, 1, tag=(7, 9)), outbox) == Sent(True, 7, 9, 0)
     assert senders.on_transmit(departure(0, 2), outbox) == Sent(False, 0, 0, 0)
     assert senders.queues[0].debt_bits == pytest.approx(3 * 12_000 - 1)
@@ -211,7 +211,7 @@ def test_late_ticks_run_even_with_full_outbox() -> None:
     assert (point.next_timer_ns(), outbox.posted.count) == (MS, 0)
     point.on_timer(7 * MS + 1, QUIET, outbox)
     assert (point.next_timer_ns(), outbox.posted.count) == (8 * MS, 1)
-    # Without room it steers all the same.
+    # The mechanism also works if no station is free.
     point.on_arrival(arrival(250_000), outbox)
     point.on_timer(8 * MS, QUIET, outbox)
     assert outbox.posted.count == 1
@@ -342,7 +342,7 @@ def test_numbers_equal_the_frames_on_a_wire(
         name: fields_of(message, machine.payloads)[name] for name in ("kind", "rlq_id", "rate_kbps")
     }
     assert parsed.about is not None
-    # Its priority is its own, unless it has no VLAN tag: then the data had none either.
+    # The frame keeps its priority, unless it has no VLAN tag. The data then had no VLAN tag either.
     assert parsed.about.destination == B
     assert parsed.about.priority == (None if stack[:4] in ("8100", "88a8", "9100") else 0)
     for octets, mac, reason in (
@@ -353,7 +353,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     ):
         assert parse_frame(machine, octets, mac, where) == (None, {reason: 1})
     assert parse_frame(machine, frame, A, where) == (None, {})
-    # The frame as it came serves as well.
+    # The unchanged frame has the same effect.
     assert machine.frame(message, SampledFrame(bare, length, 12), where) == built
 
 

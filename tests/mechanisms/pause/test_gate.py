@@ -111,7 +111,7 @@ def test_paused_time_counts_what_both_kinds_stop_once() -> None:
     assert paused_ns(ends, 0, 3, 1000) == 150
     assert paused_ns(ends, 0, 4, 1000) == 100
     assert paused_ns(ends, 1, 3, 1000) == 0
-    # Asking changes nothing: an early answer does not settle a later one.
+    # A query has no effect on later queries.
     assert paused_ns(ends, 0, 3, 70) == 70
     obey(ends, 0, message(PFC_KIND, 20, 3), 200)
     assert paused_ns(ends, 0, 3, 1000) == 170
@@ -199,7 +199,7 @@ def test_station_standstill_equals_the_literal_receivers(
         return any(literal[station, kind].paused(priority, at_ns) for kind in (0, 1))
 
     def run(until_ns: int) -> None:
-        # No pause here lasts longer than 40 ns: what follows is open.
+        # No pause here is longer than 40 ns, so the gate is open afterwards.
         for at_ns in range(now_ns, min(until_ns, now_ns + 41)):
             stopped = {priority for station, priority in sending if still(station, priority, at_ns)}
             for row in stopped | ({ANY_PRIORITY} if stopped else set()):
@@ -264,7 +264,7 @@ def test_paused_priority_never_starts_frame_before_its_resume(
     now_ns = 0
     for gap_ns, kind, quanta, priorities in messages:
         now_ns += gap_ns
-        # What has started is through whatever comes; what has not is asked for anew.
+        # A started frame always ends. A frame that has not started is checked again.
         station.run(now_ns)
         obey(station.ends, 0, message(kind, quanta, *priorities), now_ns)
         vector = 0xFF if kind == PAUSE_KIND else sum(1 << priority for priority in priorities)

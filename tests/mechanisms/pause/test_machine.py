@@ -133,7 +133,7 @@ def test_input_occupancy_stops_only_its_station() -> None:
     assert port.machine.knows_stations
     assert port.comes(10, 2000, station=0, priority=1) == []
     assert port.comes(20, 2000, station=1, priority=1) == []
-    # PAUSE knows no priorities: those of one station count together.
+    # PAUSE applies to all priorities, so the frames of a station are counted together.
     assert port.comes(30, 1001, station=1, priority=5) == [Told(30, 1, 0xFF, 0xFFFF, 3001)]
     assert port.leaves(40, 2000, station=1, priority=1) == []
     assert port.leaves(50, 1, station=1, priority=5) == [Told(50, 1, 0xFF, 0, 1000)]
@@ -185,7 +185,7 @@ def test_stops_are_refreshed_at_half_their_time() -> None:
     port.comes(200, 4000, station=2, priority=5)
     assert port.point.next_timer_ns() == 100 + HALF_NS
     assert port.tick(99 + HALF_NS) == []
-    # One frame for the priorities of a link that are due together; of its class, the lowest.
+    # One PFC frame contains all priorities of a link that are due. The message has the lowest priority.
     assert port.tick(100 + HALF_NS) == [Told(100 + HALF_NS, 0, 0x28, 0xFFFF, 4000)]
     assert port.outbox.messages[0].priority == 3
     assert port.point.next_timer_ns() == 200 + HALF_NS
@@ -215,15 +215,16 @@ def test_stations_obey_xoff_refresh_and_xon() -> None:
             obey(gates, each.station, port.outbox.messages[index], now_ns)
             told.append((each.station, each.enable_vector, each.quanta))
 
-    # Station 1 sends too much of priority 3 and is stopped; its priority 4 and the others go on.
+    # Station 1 sends too many frames of priority 3 and is stopped. Its priority 4 and other stations
+    # continue.
     obey_all(1_000, *port.comes(0, 4000, station=1, priority=3))
     assert opens_ns(gates, 1, 3, 1_000) == 1_000 + 2 * HALF_NS
     assert opens_ns(gates, 1, 4, 1_000) == opens_ns(gates, 0, 3, 1_000) == 1_000
-    # The refresh comes when half of the time is over, and prolongs it.
+    # After half of the time, a refresh extends the pause.
     due_ns = port.point.next_timer_ns()
     obey_all(due_ns + 1_000, *port.tick(due_ns))
     assert opens_ns(gates, 1, 3, due_ns) == 1_000 + 3 * HALF_NS
-    # The queue empties: it may send at once.
+    # The queue empties, and the station may send immediately.
     obey_all(due_ns + 6_000, *port.leaves(due_ns + 5_000, 4000, station=1, priority=3))
     assert opens_ns(gates, 1, 3, due_ns + 6_000) == due_ns + 6_000
     assert told == [(1, 0x08, 0xFFFF), (1, 0x08, 0xFFFF), (1, 0x08, 0)]

@@ -98,7 +98,7 @@ def test_frame_is_heard_as_messages_that_make_it() -> None:
     assert parse_flow_control(pfc_frame(Signal(0x88, 9), src=SRC), counted) == [
         {"kind": PFC_KIND, "enable_vector": 0x88, "quanta": 9}
     ]
-    # A message has one time: times that differ are told apart, those not enabled do not count.
+    # A message has one time. Messages with different times are distinguished, and disabled times are ignored.
     mixed = frame(HEADER + "0101 001b 0005 0000 0006 0005 0000 0007 0007 0007")
     assert parse_flow_control(mixed, counted) == [
         {"kind": PFC_KIND, "enable_vector": 0x09, "quanta": 5},

@@ -96,7 +96,8 @@ def test_0_resumes() -> None:
 
 def test_pause_counts_from_end_of_its_reception() -> None:
     receiver = Receiver(PauseReactionParameters())
-    # 60 octets with FCS, preamble and gap take 67.2 ns at 10 Gb/s: it is told when they are over.
+    # 60 octets with FCS, preamble and gap take 67.2 ns at 10 Gb/s. The gate receives the frame at the end of
+    # this time.
     receiver.receive(1_068, pause(10))
     assert receiver.starts(1_000) == [1_068 + 512] * 8
 
@@ -169,14 +170,14 @@ def test_pause_spares_frame_in_transmission_and_drains_debt() -> None:
     assert starts_ns(receiver.state, 3, ready_ns) == 0
     leave(limiter, 0, 1500)
     on_the_wire_until_ns = 1_200
-    # t = 600: XOFF arrives in its middle; what has started is not asked for again and ends as it would.
+    # t = 600: XOFF arrives during the transmission, and the started frame ends normally.
     receiver.receive(600, pfc(p3=400))
     assert on_the_wire_until_ns == 1_200
     # The limiter's debt drains through the pause: the second frame waits for the pause alone.
     assert leaves_ns(limiter, 600) == 12_000
     assert starts_ns(receiver.state, 3, leaves_ns(limiter, 12_000)) == 600 + 20_480
     assert leaves_ns(limiter, 21_080) == 21_080
-    # XON at 15 000 ends the pause early: nothing but the wire holds the frame.
+    # XON at 15 000 ends the pause early, and only the line delays the frame.
     receiver.receive(15_000, pfc(p3=0))
     assert starts_ns(receiver.state, 3, leaves_ns(limiter, 21_080)) == 21_080
 
