@@ -50,13 +50,13 @@ class Questions:
 
     def captures(self) -> dict[str, Any]:
         """List the captures in the allowed folders with their sizes in octets."""
-        found = (
+        result = (
             {"path": str(path), "octets": path.stat().st_size}
             for folder in self._folders
             for path in sorted(folder.rglob("*"))
             if path.is_file() and not path.is_symlink() and set(path.suffixes) & set(_SUFFIXES)
         )
-        return _answer(list(itertools.islice(found, MAX_LISTED)))
+        return _answer(list(itertools.islice(result, MAX_LISTED)))
 
     def stats(self, path: str, filter: str | None = None, speed: str = "10G") -> dict[str, Any]:
         """Return the statistics of a capture: frame types, rates, ECN marks, CNPs, pauses and queue pairs.
@@ -64,8 +64,8 @@ class Questions:
         ``filter`` is a display filter such as ``pfc or cnp``. ``speed`` is the speed of links without a
         stated speed.
         """
-        found = calls.stats(self._capture(path), filter=filter, speed=speed, count=MAX_READ)
-        return _answer(json.loads(document_text(found, path)))
+        result = calls.stats(self._capture(path), filter=filter, speed=speed, count=MAX_READ)
+        return _answer(json.loads(document_text(result, path)))
 
     def check(self, path: str, select: list[str] | None = None, filter: str | None = None) -> dict[str, Any]:
         """Return the findings of rules in a capture, and a summary.
@@ -73,28 +73,28 @@ class Questions:
         ``select`` contains families of rules, or prefixes of rule ids, such as ``pfc``, ``dcqcn`` or
         ``QCN003``.
         """
-        found = calls.check(self._capture(path), select=select or (), filter=filter, count=MAX_READ)
-        listed = itertools.islice(found.findings, MAX_LISTED)
-        documents = [finding_document(each, found, path) for each in listed]
-        return _answer({"findings": documents, "summary": summary_document(found, path)})
+        result = calls.check(self._capture(path), select=select or (), filter=filter, count=MAX_READ)
+        listed = itertools.islice(result.findings, MAX_LISTED)
+        documents = [finding_document(each, result, path) for each in listed]
+        return _answer({"findings": documents, "summary": summary_document(result, path)})
 
     def dissect(self, path: str, filter: str | None = None, limit: int = 10) -> dict[str, Any]:
         """Return the first ``limit`` decoded frames that match a display filter. ``limit`` is at most 100."""
         if not 1 <= limit <= MAX_FRAMES:
             raise ParameterError(name="limit", needed=f"1 to {MAX_FRAMES}", got=str(limit))
-        found = calls.dissect(self._capture(path), filter=filter, count=limit)
-        return _answer([record_document(record) for record in found])
+        result = calls.dissect(self._capture(path), filter=filter, count=limit)
+        return _answer([record_document(record) for record in result])
 
     def fields(self, pattern: str) -> dict[str, Any]:
         """Return the fields for display filters whose name or description contains ``pattern``."""
         word = pattern.casefold()
-        found = (each for each in catalogue() if word in each.name or word in each.doc.casefold())
-        return _answer([each.as_dict() for each in itertools.islice(found, MAX_LISTED)])
+        result = (each for each in catalogue() if word in each.name or word in each.doc.casefold())
+        return _answer([each.as_dict() for each in itertools.islice(result, MAX_LISTED)])
 
     def explain(self, rule: str) -> dict[str, Any]:
         """Explain a rule of ``check`` by its id: the condition, the reason and the source."""
-        found = find_rule(rule, FAMILIES)
-        return _answer(as_text(found, families_of(FAMILIES)[found.id], width=100))
+        result = find_rule(rule, FAMILIES)
+        return _answer(as_text(result, families_of(FAMILIES)[result.id], width=100))
 
     def _capture(self, path: str) -> str:
         """Return the resolved path of a capture. Raises ParameterError for a path outside the folders."""

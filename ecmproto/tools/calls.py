@@ -144,8 +144,8 @@ class Differences(Tabular):
         return [{name: each[name] for name in self.COLUMNS} for each in self.listed]
 
     def __repr__(self) -> str:
-        kinds = ("changed", "retimed", "moved", "missing", "added")
-        counts = [f"{self.summary[kind]:,} {kind}" for kind in kinds if self.summary[kind]]
+        types = ("changed", "retimed", "moved", "missing", "added")
+        counts = [f"{self.summary[kind]:,} {kind}" for kind in types if self.summary[kind]]
         return f"{counted(self.summary['same'], 'frame')} the same; {', '.join(counts) or 'no difference'}"
 
 

@@ -129,21 +129,23 @@ def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
     reached: list[dict[Extent, tuple[Reached, int | None]]] = [{} for _ in captures]
     while True:
         links = [
-            linked(parts, {place: each for place, (each, _) in found.items()})
-            for parts, found in zip(captures, reached, strict=True)
+            linked(parts, {key: each for key, (each, _) in result.items()})
+            for parts, result in zip(captures, reached, strict=True)
         ]
-        missing = [(found, part) for each, found in zip(links, reached, strict=True) for part in each.missing]
+        missing = [
+            (result, part) for each, result in zip(links, reached, strict=True) for part in each.missing
+        ]
         if not missing:
             break
         seen = dask.compute(*(dask.delayed(_looked_through)(part) for _, part in missing))
-        for (found, part), each in zip(missing, seen, strict=True):
-            found[part.place] = each
+        for (result, part), each in zip(missing, seen, strict=True):
+            result[part.place] = each
     pieces = []
-    for each, found in zip(links, reached, strict=True):
+    for each, result in zip(links, reached, strict=True):
         times = (end.first_ns for _, end in each.parts if end.first_ns is not None)
         latest_ns = next(times, 0)
         for part, end in each.parts:
-            _, most_ns = found[part.place]
+            _, most_ns = result[part.place]
             before_ns = latest_ns
             latest_ns = before_ns if most_ns is None else max(before_ns, most_ns)
             if end.frames:
@@ -192,20 +194,20 @@ class _Made:
         """Return the frames in a time span. ``columns`` selects fields, and ``None`` selects all fields."""
         pa = arrow()
         names = self.fields if columns is None else tuple(columns)
-        wanted = None if self.filter is None else compile_filter(self.filter)
+        compiled = None if self.filter is None else compile_filter(self.filter)
         schema = self._schema(names)
         tables, times = [schema.empty_table()], [np.empty(0, np.int64)]
         for piece in pieces:
             with open_part(piece.part) as reader:
                 for batch, time_ns in _within(reader, piece.before_ns, span):
-                    kept = batch
-                    if wanted is not None:
+                    chosen = batch
+                    if compiled is not None:
                         mask = selected(
-                            batch, wanted, interfaces=reader.interfaces, ethertypes=self.ethertypes
+                            batch, compiled, interfaces=reader.interfaces, ethertypes=self.ethertypes
                         )
-                        kept, time_ns = batch.select(mask), time_ns[mask]
-                    found = extract(kept, names, interfaces=reader.interfaces, ethertypes=self.ethertypes)
-                    tables.append(pa.Table.from_batches([record_batch_of(found, schema)], schema))
+                        chosen, time_ns = batch.select(mask), time_ns[mask]
+                    result = extract(chosen, names, interfaces=reader.interfaces, ethertypes=self.ethertypes)
+                    tables.append(pa.Table.from_batches([record_batch_of(result, schema)], schema))
                     times.append(time_ns)
         time_ns = np.concatenate(times)
         order = np.argsort(time_ns, kind="stable")

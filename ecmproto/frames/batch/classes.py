@@ -87,14 +87,14 @@ def _walk(
 ) -> None:
     priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = classes
     for i in range(len(offset)):
-        found = class_of(buffer, offset[i], offset[i] + captured[i], tables, own)
-        priority[i] = found.priority
-        occupies[i] = found.occupies
-        sampled[i] = found.sampled
-        answerable[i] = found.answerable
-        msdu_offset[i] = found.msdu_at - offset[i]
-        cn_tagged[i] = found.cn_tagged
-        flow_id[i] = found.flow_id
+        result = class_of(buffer, offset[i], offset[i] + captured[i], tables, own)
+        priority[i] = result.priority
+        occupies[i] = result.occupies
+        sampled[i] = result.sampled
+        answerable[i] = result.answerable
+        msdu_offset[i] = result.msdu_at - offset[i]
+        cn_tagged[i] = result.cn_tagged
+        flow_id[i] = result.flow_id
 
 
 @inlined

@@ -230,12 +230,12 @@ class ConversationTable:
         if EMPTY in numbers:
             return []
         pair = int(self._pairs.number[slot_of(*self._pairs, numbers[0] << 32 | numbers[1], 0)])
-        found: list[int] = []
+        results: list[int] = []
         number = EMPTY if pair == EMPTY else int(self._entries.newest[pair])
-        while number != EMPTY and len(found) < _MAX_TRIED:
-            found.append(number)
+        while number != EMPTY and len(results) < _MAX_TRIED:
+            results.append(number)
             number = int(self._entries.older[number])
-        return found
+        return results
 
     def named(self, conversations: Iterable[int], queue_pair: int) -> int | None:
         """Return the conversation whose sender uses ``queue_pair``, or ``None`` for an unknown queue pair.
@@ -385,9 +385,9 @@ def _number(
         near, far = 0, 0
         if packet.transport != NOWHERE:
             near, far = two_octets(buffer, packet.transport), two_octets(buffer, packet.transport + 2)
-        wanted = len(chosen) == 0 or chosen[i]
+        selected = len(chosen) == 0 or chosen[i]
         is_ack = is_roce and opcode in (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE)
-        if not wanted and not is_ack:
+        if not selected and not is_ack:
             continue
         if not (
             has_capacity(addresses.number, counts.addresses + 1)
@@ -395,7 +395,7 @@ def _number(
             and has_capacity(keys.number, counts.conversations)
         ):
             return i
-        adds = bool(wanted and counts.conversations < counts.capacity)
+        adds = bool(selected and counts.conversations < counts.capacity)
         version, octets = packet.kind, 4 if packet.kind == IP4 else 16
         at = packet.network + (12 if packet.kind == IP4 else 8)
         source = _address_number(buffer, at, version, addresses, entries, counts, adds)
@@ -408,7 +408,7 @@ def _number(
             psn = four_octets(buffer, packet.bth + 8) & _PSN_MASK
         if is_ack:
             _tie(pairs, entries, destination, source, queue_pair, psn)
-        if not wanted:
+        if not selected:
             continue
         rest = (packet.protocol << 32) | (near << 16) | far
         if is_roce:
@@ -468,17 +468,17 @@ def _tie(pairs: Keys, entries: _Entries, source: int, destination: int, queue_pa
     slot = slot_of(pairs.low, pairs.high, pairs.number, pairs.coefficients, both, 0)
     if pairs.number[slot] == EMPTY:
         return
-    number, tried, found = entries.newest[pairs.number[slot]], 0, EMPTY
+    number, tried, position = entries.newest[pairs.number[slot]], 0, EMPTY
     while number != EMPTY and tried < _MAX_TRIED:
         if entries.peer[number] == queue_pair:
             return
         first, last = entries.first_psn[number], entries.last_psn[number]
         is_seen = (psn - first) & _PSN_MASK <= (last - first) & _PSN_MASK
         if entries.peer[number] == 0 and first != _UNKNOWN and is_seen:
-            if found != EMPTY:
+            if position != EMPTY:
                 return
-            found = number
+            position = number
         number = entries.older[number]
         tried += 1
-    if found != EMPTY:
-        entries.peer[found] = queue_pair
+    if position != EMPTY:
+        entries.peer[position] = queue_pair

@@ -183,19 +183,19 @@ class FlowTable:
         outside the mask ``chosen`` get no number and do not add keys. Group addresses are not stations.
         """
         numbers = Numbers(*(np.full(len(offset), NO_NUMBER, np.int32) for _ in range(2)))
-        wanted = fixed(np.zeros(0, np.bool_) if chosen is None else chosen)
-        if chosen is not None and len(wanted) != len(offset):
-            raise ParameterError(name="chosen", needed=f"{len(offset)} values", got=f"{len(wanted)}")
-        octets, place, length = fixed(buffer), fixed(offset), fixed(captured)
+        selected = fixed(np.zeros(0, np.bool_) if chosen is None else chosen)
+        if chosen is not None and len(selected) != len(offset):
+            raise ParameterError(name="chosen", needed=f"{len(offset)} values", got=f"{len(selected)}")
+        octets, start, length = fixed(buffer), fixed(offset), fixed(captured)
         conversation = fixed(np.zeros(0, np.int64))
         if self._conversations is not None:
             wire = length if original is None else fixed(original)
-            conversation = fixed(self._conversations.number(octets, place, length, wire, wanted))
+            conversation = fixed(self._conversations.number(octets, start, length, wire, selected))
         self._former = self._entries.flows[: self.stations].copy()
         position = 0
         while position < len(offset):
             position = _number_flows(
-                octets, place, length, wanted, conversation, self._tables, self.key, self.hashed,
+                octets, start, length, selected, conversation, self._tables, self.key, self.hashed,
                 self._limits, self._stations, self._flows, self._entries, self.counts, numbers, position,
             )  # fmt: skip
             self._grow()
@@ -300,11 +300,11 @@ class FlowTable:
         station, flow = divmod(number, self._limits[1])
         entries, stations = self._entries, self.counts.stations
         if 0 <= station < stations:
-            found = np.flatnonzero(
+            rows = np.flatnonzero(
                 (entries.high[: self.count] >> 4 == station) & (entries.flow[: self.count] == flow)
             )
-            if len(found):
-                return self._flow(int(found[0]))
+            if len(rows):
+                return self._flow(int(rows[0]))
         raise KeyError(number)
 
     def flows(self) -> list[Flow]:

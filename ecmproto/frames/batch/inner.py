@@ -503,10 +503,10 @@ class _Unwrapping(Deriving):
         counts = self._counts.copy()
         counts[SFLOW] = 0
         if counts.any():
-            kinds = ", ".join(
+            names = ", ".join(
                 f"{name} {count:,}" for name, count in zip(NAMES, counts.tolist(), strict=True) if count
             )
-            clauses.insert(0, f"unwrapped {counted(int(counts.sum()), 'frame')} ({kinds})")
+            clauses.insert(0, f"unwrapped {counted(int(counts.sum()), 'frame')} ({names})")
         if self._gaps:
             clauses.insert(
                 1, f"sequence numbers show that the mirror lost {counted(self._gaps.lost, 'frame')}"

@@ -168,11 +168,11 @@ def _flow_records(
     """Add entries for the first sampled header and for all skipped records among the flow records from ``at``
     on.
     """
-    found = False
+    result = False
     while at + 8 <= stop:
         kind, end = four_octets(buffer, at), at + 8 + four_octets(buffer, at + 4)
-        if kind == _RAW_HEADER and not found:
-            found = True
+        if kind == _RAW_HEADER and not result:
+            result = True
             used = _header(buffer, at + 8, min(end, stop), entries, used, head, rate, port, output)
         else:
             used = _skip(entries, used, head, _A_FLOW_RECORD, kind)
@@ -411,20 +411,20 @@ class SflowReading:
         heads = np.zeros((len(datagrams), _HEAD_COLUMNS), np.int64)
         entries = np.zeros((limit + int((stops - starts).max()) // 8 + 2, _COLUMNS), np.int64)
         after = np.append(datagrams, len(batch))
-        following = place = 0
-        while place < len(batch):
+        following = start = 0
+        while start < len(batch):
             first = following
             following, used = _read_datagrams(
                 fixed(batch.buffer), fixed(starts), fixed(stops), first, limit, heads, entries
             )
             agents = self._numbered(heads[first:following])
-            found = entries[:used].copy()
-            found[:, HEAD] -= first
-            of_agent = agents[found[:, HEAD]]
-            self._count(batch, found, of_agent)
+            result = entries[:used].copy()
+            result[:, HEAD] -= first
+            of_agent = agents[result[:, HEAD]]
+            self._count(batch, result, of_agent)
             end = int(after[following])
-            yield _with_samples(batch, place, end, datagrams[first:following], found, of_agent)
-            place = end
+            yield _with_samples(batch, start, end, datagrams[first:following], result, of_agent)
+            start = end
 
     def _numbered(self, heads: Int64) -> Int64:
         """Count the datagrams, and return the agent number of each datagram."""

@@ -182,8 +182,8 @@ class Stamped(NamedTuple):
 def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
     """Return a number from each stamp. ``start`` contains the offsets of the stamps in the buffer."""
     numbers = np.zeros(len(start), np.int64)
-    for place in range(part.at, part.at + part.octets):
-        numbers = numbers << 8 | batch.buffer[start + place]
+    for index in range(part.at, part.at + part.octets):
+        numbers = numbers << 8 | batch.buffer[start + index]
     return numbers
 
 
@@ -203,13 +203,13 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
     at = np.where(fits, at, 0)
     if not fits.any():
         return Stamped(stamp, fits, at, behind, batch.time_ns, key_at)
-    for place, octet in enumerate(stamp.start):
-        fits &= batch.buffer[at + place] == octet
+    for index, octet in enumerate(stamp.start):
+        fits &= batch.buffer[at + index] == octet
     for part, bits, value in stamp.fixed:
         fits &= _numbers(batch, at, part) & bits == value
     if stamp.checksum is not None:
-        places = range(0, stamp.checksum.at, 2)
-        words = [_numbers(batch, at, Part(place, min(2, stamp.checksum.at - place))) for place in places]
+        offsets = range(0, stamp.checksum.at, 2)
+        words = [_numbers(batch, at, Part(index, min(2, stamp.checksum.at - index))) for index in offsets]
         words[-1] = words[-1] << 8 * (stamp.checksum.at & 1)
         fits &= (np.sum(words, axis=0) + _numbers(batch, at, stamp.checksum)) % 0xFFFF == 0
     if stamp.seconds is None:
@@ -241,15 +241,15 @@ def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
     """Return the offset of the key frame's content in the buffer for each frame, or 0 for any other
     frame.
     """
-    found = np.zeros(len(batch), np.int64)
+    result = np.zeros(len(batch), np.int64)
     for key in keys:
         rows = np.flatnonzero(ethernet & (batch.captured >= key.at + _KEY_OCTETS))
         for part, value in key.fixed:
             rows = rows[_numbers(batch, batch.offset[rows], part) == value]
-        found[rows] = batch.offset[rows] + key.at
-    rows = np.flatnonzero(found)
-    found[rows[~_is_near(batch.select(rows), _numbers(batch, found[rows], _UTC))]] = 0
-    return found
+        result[rows] = batch.offset[rows] + key.at
+    rows = np.flatnonzero(result)
+    result[rows[~_is_near(batch.select(rows), _numbers(batch, result[rows], _UTC))]] = 0
+    return result
 
 
 def _erspan_at(batch: Batch) -> Int64:
@@ -293,11 +293,11 @@ def wrong_fcs(batch: Batch, stamped: Stamped) -> Mask:
     stamp, wrong = stamped.stamp, np.zeros(len(batch), np.bool_)
     if stamp.fcs_at is None:
         return wrong
-    there = stamped.fits.copy()
+    valid = stamped.fits.copy()
     if stamp.fcs_valid is not None:
-        there &= _numbers(batch, stamped.at, stamp.fcs_valid[0]) & stamp.fcs_valid[1] != 0
+        valid &= _numbers(batch, stamped.at, stamp.fcs_valid[0]) & stamp.fcs_valid[1] != 0
     view = batch.buffer.data
-    for i in np.flatnonzero(there).tolist():
+    for i in np.flatnonzero(valid).tolist():
         at = int(stamped.at[i])
         fcs = bytes(view[at + stamp.fcs_at : at + stamp.fcs_at + _FCS_OCTETS])
         wrong[i] = zlib.crc32(view[int(batch.offset[i]) : at]).to_bytes(_FCS_OCTETS, "little") != fcs
@@ -415,8 +415,8 @@ class _Stamping(Deriving):
         best = 0
         known = [device for device, layouts in STAMPS.items() if layouts[0].seconds is not None]
         for device in known if self._asked == AUTO else (self._asked,):
-            for behind in (_FCS_OCTETS, 0) if STAMPS[device][0].at == "end" else (0,):
-                choice, count, left = _Choice(device, behind), 0, _TRIED_FRAMES
+            for following in (_FCS_OCTETS, 0) if STAMPS[device][0].at == "end" else (0,):
+                choice, count, left = _Choice(device, following), 0, _TRIED_FRAMES
                 for batch in batches:
                     tried = batch[:left]
                     left -= len(tried)
@@ -434,13 +434,13 @@ class _Stamping(Deriving):
 
     def _with_times(self, batch: Batch, choice: _Choice) -> Batch:
         """Return a batch with the times from the stamps and without the stamps."""
-        found = self._stamps(batch, choice)
-        fits = np.logical_or.reduce([each.fits | (each.key_at > 0) for each in found])
+        result = self._stamps(batch, choice)
+        fits = np.logical_or.reduce([each.fits | (each.key_at > 0) for each in result])
         if not fits.any():
             return batch
         time_ns, interface = batch.time_ns.copy(), batch.interface.copy()
         removed = np.zeros(len(batch), np.int64)
-        for each in found:
+        for each in result:
             time_ns[each.fits | (each.key_at > 0)] = self._times(batch, each)
             if each.stamp.at != "erspan":
                 removed[each.fits] = each.stamp.octets + each.behind
@@ -451,7 +451,7 @@ class _Stamping(Deriving):
         self._compare(batch, time_ns, fits)
         timed = None if batch.timed is None else batch.timed | fits
         made = dataclasses.replace(batch, time_ns=time_ns, interface=interface, timed=timed, timeline=None)
-        if found[0].stamp.at == "addresses":
+        if result[0].stamp.at == "addresses":
             made = _addresses_moved(made, fits, removed)
         return dataclasses.replace(made, captured=batch.captured - removed, original=batch.original - removed)
 
@@ -515,9 +515,9 @@ class _Stamping(Deriving):
         known = fits if batch.timed is None else fits & batch.timed
         if known.any():
             apart = time_ns[known] - batch.time_ns[known]
-            least, greatest = int(apart.min()), int(apart.max())
-            before = self._apart_ns or (least, greatest)
-            self._apart_ns = min(before[0], least), max(before[1], greatest)
+            minimum, greatest = int(apart.min()), int(apart.max())
+            before = self._apart_ns or (minimum, greatest)
+            self._apart_ns = min(before[0], minimum), max(before[1], greatest)
 
 
 def _addresses_moved(batch: Batch, moved: Mask, octets: Int64) -> Batch:

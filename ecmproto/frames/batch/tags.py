@@ -83,8 +83,8 @@ def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAU
     ):
         if len(names) > _MAX_FIELDS:
             raise ParameterError(name="mark", needed=f"at most {_MAX_FIELDS} fields", got=", ".join(names))
-        for index, place in enumerate(kind.bit_ranges(names)):
-            bit[index], bits[index] = place
+        for index, position in enumerate(kind.bit_ranges(names)):
+            bit[index], bits[index] = position
     return layout
 
 
@@ -169,10 +169,10 @@ def _find_tags(
     # Unpack the arrays, because a lookup in the tuple would take as long as the walk.
     tag_at, old_at, old_tags = tags
     for i in range(len(offset)):
-        found = tag_offsets(buffer, offset[i], captured[i], tables, layout)
-        tag_at[i] = found.tag_at
-        old_at[i] = found.old_at
-        old_tags[i] = found.old_tags
+        result = tag_offsets(buffer, offset[i], captured[i], tables, layout)
+        tag_at[i] = result.tag_at
+        old_at[i] = result.old_at
+        old_tags[i] = result.old_tags
 
 
 @inlined
@@ -187,8 +187,8 @@ def tag_offsets(
     while at + _TYPE_OCTETS <= octets:
         role = role_at(buffer, start + at, tables)
         length = tag_octets(buffer, start + at, start + octets, tables)
-        behind = at + length
-        if length == 0 or behind > octets:
+        end = at + length
+        if length == 0 or end > octets:
             cut = role >= VLAN_TAG and (length > 0 or at + 4 > octets)
             break
         if _is_of(buffer, start + at, layout):
@@ -196,8 +196,8 @@ def tag_offsets(
             old_tags += 1
         else:
             in_stack = in_stack and role <= last_before
-            tag_at = behind if in_stack else tag_at
-        at = behind
+            tag_at = end if in_stack else tag_at
+        at = end
     return TagOffsets(NOWHERE if cut else tag_at, old_at, old_tags)
 
 
@@ -225,16 +225,16 @@ def _find_older(
     count = 0
     for i in range(len(offset)):
         start, octets = offset[i], captured[i]
-        at, found = TYPE_AT, 0
-        behind = at + tag_octets(buffer, start + at, start + octets, tables)
-        while at < behind <= octets:
+        at, result = TYPE_AT, 0
+        after = at + tag_octets(buffer, start + at, start + octets, tables)
+        while at < after <= octets:
             if _is_of(buffer, start + at, layout):
-                if found > 0:
-                    frame[count], place[count], length[count] = frames[i], at, behind - at
+                if result > 0:
+                    frame[count], place[count], length[count] = frames[i], at, after - at
                     count += 1
-                found += 1
-            at = behind
-            behind += tag_octets(buffer, start + at, start + octets, tables)
+                result += 1
+            at = after
+            after += tag_octets(buffer, start + at, start + octets, tables)
 
 
 @compiled
@@ -306,18 +306,18 @@ def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
 def write_number(buffer: Octets, at: int, bit: Int64, bits: Int64, number: int) -> None:
     """Write ``number`` into several fields of the tag at ``at``, most significant field first."""
     for i in range(_MAX_FIELDS - 1, -1, -1):
-        count, place = bits[i], 0
-        while place < count:
+        count, bit_offset = bits[i], 0
+        while bit_offset < count:
             # The least significant bits are the last bits of the field.
-            end = bit[i] + count - place
+            end = bit[i] + count - bit_offset
             octet = at + ((end - 1) >> 3)
-            if end & 7 == 0 and count - place >= 8:
-                buffer[octet] = (number >> place) & 0xFF
-                place += 8
+            if end & 7 == 0 and count - bit_offset >= 8:
+                buffer[octet] = (number >> bit_offset) & 0xFF
+                bit_offset += 8
                 continue
             mask, old = 0x80 >> ((end - 1) & 7), signed(buffer[octet])
-            buffer[octet] = old | mask if (number >> place) & 1 else old & ~mask & 0xFF
-            place += 1
+            buffer[octet] = old | mask if (number >> bit_offset) & 1 else old & ~mask & 0xFF
+            bit_offset += 1
         number >>= count
 
 
@@ -350,9 +350,9 @@ def _write_tags(
     buffer: Octets, offset: Int64, captured: Int64, tag: Int64, tables: ParseTables, layout: TagLayout
 ) -> None:
     for i in range(len(offset)):
-        found = own_tag(buffer, offset[i], captured[i], tables, layout)
-        if found.tagged:
-            write_tag(buffer, offset[i] + found.at, layout, tag[i])
+        result = own_tag(buffer, offset[i], captured[i], tables, layout)
+        if result.tagged:
+            write_tag(buffer, offset[i] + result.at, layout, tag[i])
 
 
 class Removals(NamedTuple):
@@ -413,10 +413,10 @@ def tag_splice(
     if outermost:
         changed = only & (batch.captured >= TYPE_AT + _TYPE_OCTETS)
         return Splice(at=np.where(changed, TYPE_AT, NOWHERE), inserted=inserted)
-    found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
-    changed = only & (found.tag_at != NOWHERE)
-    removal = _removal(batch, found, kind, changed, ethertypes)
-    return dataclasses.replace(removal, at=np.where(changed, found.tag_at, NOWHERE), inserted=inserted)
+    located = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
+    changed = only & (located.tag_at != NOWHERE)
+    removal = _removal(batch, located, kind, changed, ethertypes)
+    return dataclasses.replace(removal, at=np.where(changed, located.tag_at, NOWHERE), inserted=inserted)
 
 
 def without_tags(
@@ -430,11 +430,11 @@ def without_tags(
 
     ``only`` is a mask of frames, and ``None`` selects all frames.
     """
-    found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
-    changed = found.old_tags > 0 if only is None else only & (found.old_tags > 0)
+    located = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
+    changed = located.old_tags > 0 if only is None else only & (located.old_tags > 0)
     if not changed.any():
         return batch, 0
-    return spliced_batch(batch, _removal(batch, found, kind, changed, ethertypes)), int(changed.sum())
+    return spliced_batch(batch, _removal(batch, located, kind, changed, ethertypes)), int(changed.sum())
 
 
 def _removal(
@@ -443,13 +443,13 @@ def _removal(
     """Return the splice that removes the tags of type ``kind`` from the frames in the mask ``changed``."""
     where = (batch.buffer, batch.offset, batch.captured)
     more = older_tags(*where, tags, kind, ethertypes=ethertypes)
-    kept = changed[more.frame]
+    remaining = changed[more.frame]
     return Splice(
         at=np.full(len(batch), NOWHERE),
         inserted=np.zeros((len(batch), 0), np.uint8),
         removed=np.where(changed & (tags.old_at != NOWHERE), kind.octets, 0),
         removed_at=np.where(changed, tags.old_at, NOWHERE),
-        more=Removals(*(column[kept] for column in more)),
+        more=Removals(*(column[remaining] for column in more)),
     )
 
 
@@ -507,8 +507,8 @@ def _edits(splice: Splice, captured: Int64) -> _Edits:
     removed = _column("removed", 0 if splice.removed is None else splice.removed, count)
     removed = np.where(removed_at == NOWHERE, 0, removed)
     written_at = _column("written_at", NOWHERE if splice.written_at is None else splice.written_at, count)
-    for name, places in (("at", at), ("removed_at", removed_at), ("written_at", written_at)):
-        _check(name, places, NOWHERE, captured)
+    for name, offsets in (("at", at), ("removed_at", removed_at), ("written_at", written_at)):
+        _check(name, offsets, NOWHERE, captured)
     _check("removed", removed, 0, captured - np.maximum(removed_at, 0))
     free = np.where(removed > 0, removed_at + removed, 0)
     return _Edits(
@@ -571,8 +571,8 @@ def _is_sound(frame: Int64, at: Int64, octets: Int64, free: Int64, captured: Int
     within = (at >= free[frame]) & (at <= captured[frame]) & (octets >= 0) & (octets <= captured[frame] - at)
     if not within.all():
         return False
-    behind = at[1:] >= at[:-1] + octets[:-1]
-    return bool(((frame[1:] > frame[:-1]) | ((frame[1:] == frame[:-1]) & behind)).all())
+    is_after = at[1:] >= at[:-1] + octets[:-1]
+    return bool(((frame[1:] > frame[:-1]) | ((frame[1:] == frame[:-1]) & is_after)).all())
 
 
 @compiled
@@ -588,16 +588,16 @@ def _copy(buffer: Octets, offset: Int64, captured: Int64, edits: _Edits, out: Oc
         while not is_last:
             # Copy up to the next removed octets, or up to the end of the frame.
             if is_first:
-                stop, behind = removed_at[i], removed_at[i] + removed[i]
+                stop, resume = removed_at[i], removed_at[i] + removed[i]
                 is_first = False
             elif next_more < len(more_frame) and more_frame[next_more] == i:
-                stop, behind = more_at[next_more], more_at[next_more] + more_octets[next_more]
+                stop, resume = more_at[next_more], more_at[next_more] + more_octets[next_more]
                 next_more += 1
             else:
-                stop = behind = captured[i]
+                stop = resume = captured[i]
                 is_last = True
             end, row_at = _put(buffer, offset[i], piece, stop, row_at, row, written_at[i], over, out, end)
-            piece = behind
+            piece = resume
 
 
 @inlined

@@ -67,8 +67,8 @@ class Timeline:
         before_ns = self.first_ns if self.before_ns is None else self.before_ns
         times = np.concatenate([[before_ns or 0], self.time_ns])
         if self.timed is not None:
-            there = np.concatenate([[True], self.timed])
-            times = times[np.maximum.accumulate(np.where(there, np.arange(len(times)), 0))]
+            known = np.concatenate([[True], self.timed])
+            times = times[np.maximum.accumulate(np.where(known, np.arange(len(times)), 0))]
         previous: Int64 = times[:-1]
         return previous
 
@@ -248,24 +248,24 @@ class Batch:
 
     def select(self, mask: ArrayLike) -> Batch:
         """Return the frames that ``mask`` selects: a boolean for each frame, or indices of frames."""
-        picks = np.asarray(mask)
-        picks = np.flatnonzero(picks) if picks.dtype == np.bool_ else picks.astype(np.int64)
+        chosen = np.asarray(mask)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
         return Batch(
             buffer=self.buffer,
-            offset=self.offset[picks],
-            captured=self.captured[picks],
-            original=self.original[picks],
-            time_ns=self.time_ns[picks],
-            interface=self.interface[picks],
-            record_offset=self.record_offset[picks],
-            record_length=self.record_length[picks],
+            offset=self.offset[chosen],
+            captured=self.captured[chosen],
+            original=self.original[chosen],
+            time_ns=self.time_ns[chosen],
+            interface=self.interface[chosen],
+            record_offset=self.record_offset[chosen],
+            record_length=self.record_length[chosen],
             first=self.first,
-            picked=picks if self.picked is None else self.picked[picks],
-            timed=None if self.timed is None else self.timed[picks],
+            picked=chosen if self.picked is None else self.picked[chosen],
+            timed=None if self.timed is None else self.timed[chosen],
             records=self.records,
             timeline=self.timeline or (None if self.picked is not None else self._timeline()),
             displayed_before_ns=(
-                None if self.displayed_before_ns is None else self.displayed_before_ns[picks]
+                None if self.displayed_before_ns is None else self.displayed_before_ns[chosen]
             ),
         )
 

@@ -158,16 +158,16 @@ class ForkedCapture:
 
     def _result(self, answer: Connection, slots: Sequence[mmap.mmap]) -> Done | None:
         """Return the result of a part, or ``None`` if no record begins in the part."""
-        while isinstance(found := _received(answer), _Handed):
-            at, view = 0, memoryview(slots[found.slot])
-            for length in found.lengths:
+        while isinstance(result := _received(answer), _Handed):
+            at, view = 0, memoryview(slots[result.slot])
+            for length in result.lengths:
                 if self._take is not None:
                     self._take(view[at : at + length])
                 at += length
             answer.send(None)
-        if isinstance(found, Exception):
-            raise found
-        done: Done | None = found
+        if isinstance(result, Exception):
+            raise result
+        done: Done | None = result
         return done
 
     def _follow(self, done: Done) -> None:

@@ -52,18 +52,18 @@ def files_named(name: str) -> list[str]:
     if is_single(name):
         return [name]
     if is_remote(name):
-        found, what = _remote_files(name)
+        names, what = _remote_files(name)
     elif os.path.isdir(name):
-        found = [str(path) for path in Path(name).iterdir() if path.is_file() and _is_capture(path.name)]
+        names = [str(path) for path in Path(name).iterdir() if path.is_file() and _is_capture(path.name)]
         what = "a folder with captures (.pcap, .pcapng, .cap, also .gz and .zst)"
     else:
         import glob
 
-        found = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
+        names = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
         what = "a file that matches"
-    if not found:
+    if not names:
         raise CaptureError(path=name_shown(name), offset=0, frame=0, needed=what, got="none")
-    return sorted(found, key=_in_order)
+    return sorted(names, key=_in_order)
 
 
 def _is_capture(name: str) -> bool:
@@ -109,21 +109,21 @@ def size_and_time(name: str) -> tuple[int, int]:
         status = os.stat(name)
         return status.st_size, status.st_mtime_ns
     system, path = _system_of(name)
-    told = _answer(name, lambda: system.info(path))
-    marks = [str(told.get(key, "")) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
+    facts = _answer(name, lambda: system.info(path))
+    marks = [str(facts.get(key, "")) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
     import hashlib
 
     digest = hashlib.sha256("".join(marks).encode()).digest()
-    return int(told.get("size") or 0), int.from_bytes(digest[:6])
+    return int(facts.get("size") or 0), int.from_bytes(digest[:6])
 
 
 def _remote_files(name: str) -> tuple[list[str], str]:
     system, path = _system_of(name)
     if _WILD.search(_without_query(name)):
-        found = _answer(name, lambda: system.glob(path))
-        return [system.unstrip_protocol(each) for each in found], "a file that matches"
-    found = _answer(name, lambda: system.ls(path, detail=False))
-    return [system.unstrip_protocol(each) for each in found if _is_capture(each)], "a folder with captures"
+        result = _answer(name, lambda: system.glob(path))
+        return [system.unstrip_protocol(each) for each in result], "a file that matches"
+    result = _answer(name, lambda: system.ls(path, detail=False))
+    return [system.unstrip_protocol(each) for each in result if _is_capture(each)], "a folder with captures"
 
 
 def _without_query(name: str) -> str:

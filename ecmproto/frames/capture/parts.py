@@ -203,22 +203,22 @@ def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
     done: list[tuple[Part, Reached]] = []
     number, part = 0, dataclasses.replace(parts[0], before=0, first_ns=None, before_ns=None)
     while True:
-        found = reached.get(part.place)
-        if found is None:
-            behind = [each for each in parts[number + 1 :] if each.place not in reached]
-            return Links(parts=tuple(done), missing=(part, *behind))
-        done.append((part, found))
-        if found.problem is not None:
+        result = reached.get(part.place)
+        if result is None:
+            after = [each for each in parts[number + 1 :] if each.place not in reached]
+            return Links(parts=tuple(done), missing=(part, *after))
+        done.append((part, result))
+        if result.problem is not None:
             return Links(parts=tuple(done), missing=())
         number += 1
         # a record may be longer than a part
-        while number < len(parts) and (parts[number].stop or found.offset + 1) <= found.offset:
+        while number < len(parts) and (parts[number].stop or result.offset + 1) <= result.offset:
             number += 1
         if number == len(parts):
             return Links(parts=tuple(done), missing=())
-        if found.described is None:
+        if result.described is None:
             return Links(parts=(), missing=(whole,))
-        part = following(part, found, parts[number])
+        part = following(part, result, parts[number])
 
 
 def following(part: Part, reached: Reached, planned: Part) -> Part:
@@ -247,9 +247,9 @@ def split_capture(
         if size is None:
             return [Part(path=name)]
         each = max(1, octets if count is None else -(-size // max(1, count)))
-        places = RecordSearch(file, name) if size > each else None
-        starts = [0] if places is None else [0, *places.near(range(each, size, each))]
-        described = [b"", *([b"" if places is None else places.described] * (len(starts) - 1))]
+        search = RecordSearch(file, name) if size > each else None
+        starts = [0] if search is None else [0, *search.near(range(each, size, each))]
+        described = [b"", *([b"" if search is None else search.described] * (len(starts) - 1))]
         return [
             Part(path=name, start=start, stop=stop, described=header, octets=(stop or size) - start)
             for start, stop, header in zip(starts, [*starts[1:], None], described, strict=True)
@@ -295,11 +295,11 @@ class RecordSearch:
             assert self._find is not None
             for octets in _WINDOWS_OCTETS:
                 window = np.frombuffer(self._octets(at, octets), np.uint8)
-                found = _first_followed(window, self._find)
-                if found is not None or len(window) < octets:
+                result = _first_followed(window, self._find)
+                if result is not None or len(window) < octets:
                     break
-            if found is not None and at + found > last:
-                last = at + found
+            if result is not None and at + result > last:
+                last = at + result
                 yield last
 
     def _octets(self, at: int, octets: int) -> bytes:
@@ -352,19 +352,19 @@ class _PcapngFinder:
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
         """Return the lengths of the probable blocks at ``starts`` in octets, 0 where there is no block."""
         kind, total, *_ = uint32_rows(octets, starts, 4, self._order).astype(np.int64).T
-        there = np.isin(kind, self._KINDS) & (starts % 4 == 0)
-        there &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
-        ends = np.where(there, starts + total - 4, 0)
-        there &= uint32_rows(octets, ends, 1, self._order)[:, 0] == total
-        return np.where(there, total, 0)
+        present = np.isin(kind, self._KINDS) & (starts % 4 == 0)
+        present &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
+        ends = np.where(present, starts + total - 4, 0)
+        present &= uint32_rows(octets, ends, 1, self._order)[:, 0] == total
+        return np.where(present, total, 0)
 
 
 def _first_followed(octets: Octets, finder: _Finder) -> int | None:
     """Return the offset of the first record that other records follow immediately."""
-    room = len(octets) - finder.header_octets + 1
-    if room <= 0:
+    space = len(octets) - finder.header_octets + 1
+    if space <= 0:
         return None
-    searched = min(room, _SEARCHED_OCTETS)
+    searched = min(space, _SEARCHED_OCTETS)
     for first in range(0, searched, _STRIDE):
         starts = np.arange(first, min(first + _STRIDE, searched), dtype=np.int64)
         for start in starts[finder.lengths(octets, starts) > 0].tolist():
@@ -426,12 +426,12 @@ class PartReader(CaptureReader):
 
     def read(self) -> None:
         """Read the part to its end and keep the batches for iteration; the file must be mapped."""
-        kept: deque[Batch] = deque()
+        pending: deque[Batch] = deque()
         for batch in self:
             # the last record extends beyond the end of a part, and is a separate batch
-            few = kept and kept[-1].timed is batch.timed is None and len(batch) <= _FEW_FRAMES
-            kept.append(_joined(kept.pop(), batch) if few else batch)
-        self._kept = kept
+            few = pending and pending[-1].timed is batch.timed is None and len(batch) <= _FEW_FRAMES
+            pending.append(_joined(pending.pop(), batch) if few else batch)
+        self._kept = pending
 
     def follow(self, part: Part) -> None:
         """Number and time the frames as in ``part``, which has the same extent."""

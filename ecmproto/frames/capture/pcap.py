@@ -85,12 +85,12 @@ class PcapHeader:
     @property
     def warnings(self) -> list[str]:
         """Unusual properties of the header that do not prevent reading."""
-        found = []
+        results = []
         if self.version != (2, 4):
-            found.append(f"pcap version {self.version[0]}.{self.version[1]} is not 2.4")
+            results.append(f"pcap version {self.version[0]}.{self.version[1]} is not 2.4")
         if self.linktype_word & _LINKTYPE_RESERVED:
-            found.append(f"reserved bits are set in the link type word 0x{self.linktype_word:08x}")
-        return found
+            results.append(f"reserved bits are set in the link type word 0x{self.linktype_word:08x}")
+        return results
 
 
 def byte_order_of(magic: bytes) -> ByteOrder | None:

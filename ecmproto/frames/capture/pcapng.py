@@ -60,18 +60,18 @@ Options = tuple[tuple[int, bytes], ...]
 def parse_options(octets: bytes, byte_order: ByteOrder) -> tuple[Options, bool]:
     """Return the options in ``octets`` and whether they were complete; a truncated option is dropped."""
     head = struct.Struct("<HH" if byte_order == "little" else ">HH")
-    found: list[tuple[int, bytes]] = []
+    results: list[tuple[int, bytes]] = []
     position = 0
     while position + 4 <= len(octets):
         code, length = head.unpack_from(octets, position)
         if code == END_OF_OPTIONS:
-            return tuple(found), True
+            return tuple(results), True
         value = octets[position + 4 : position + 4 + length]
         if len(value) < length:
-            return tuple(found), False
-        found.append((code, value))
+            return tuple(results), False
+        results.append((code, value))
         position += 4 + (length + 3 & ~3)
-    return tuple(found), position >= len(octets)
+    return tuple(results), position >= len(octets)
 
 
 def build_options(options: Iterable[tuple[int, bytes]], byte_order: ByteOrder) -> bytes:
@@ -289,13 +289,13 @@ class PcapngParser:
 
     def _batch(self, source: Source, starts: NDArray[np.int64], base: NDArray[np.int64]) -> Batch:
         """Return the frames at ``starts``; ``base`` is the first interface of the section of each frame."""
-        kinds = uint32_rows(source.buffer, starts, 4, self.byte_order)
-        simple = kinds[:, 0] == SIMPLE_PACKET
+        types = uint32_rows(source.buffer, starts, 4, self.byte_order)
+        simple = types[:, 0] == SIMPLE_PACKET
         if not simple.any():
-            return self._enhanced(source, starts, kinds, base)
+            return self._enhanced(source, starts, types, base)
         if simple.all():
-            return self._simple(source, starts, kinds, base)
-        return self._mixed(source, starts, kinds, simple, base)
+            return self._simple(source, starts, types, base)
+        return self._mixed(source, starts, types, simple, base)
 
     def _enhanced(
         self,
@@ -447,10 +447,10 @@ class PcapngParser:
     ) -> Shortage | Fault | None:
         """Return the error of the block at the position, or ``None`` for a complete block without a frame."""
         at, name = source.position, block_name(kind)
-        least = _MIN_OCTETS.get(kind, 12)
-        if total < least:
+        minimum = _MIN_OCTETS.get(kind, 12)
+        if total < minimum:
             return Fault(
-                at=at + 4, needed=f"a length of at least {least} for a block of type {name}", got=str(total)
+                at=at + 4, needed=f"a length of at least {minimum} for a block of type {name}", got=str(total)
             )
         if total % 4:
             return Fault(at=at + 4, needed="a block length that is a multiple of 4", got=str(total))

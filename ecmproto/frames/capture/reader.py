@@ -335,9 +335,9 @@ def _source_of(
             return mapped_file
         except (OSError, ValueError):
             pass  # a file system without maps: read it
-    told = getattr(file, "size", None) if size is None else size
+    file_size = getattr(file, "size", None) if size is None else size
     source = StreamSource(
-        file, size=told if isinstance(told, int) else None, owned=owned, chunk_octets=chunk_octets
+        file, size=file_size if isinstance(file_size, int) else None, owned=owned, chunk_octets=chunk_octets
     )
     source.preload(b"" if size is not None else head)
     if start:

@@ -125,8 +125,8 @@ class MergedReader(ParsedReader):
     @property
     def warnings(self) -> list[str]:
         """Unusual properties of each file with the file name, and dropped blocks."""
-        told = [f"{reader.path}: {text}" for reader in self._merging.readers for text in reader.warnings]
-        return [*told, *self._merging.warnings]
+        texts = [f"{reader.path}: {text}" for reader in self._merging.readers for text in reader.warnings]
+        return [*texts, *self._merging.warnings]
 
     def items(self) -> Iterator[Batch | Block]:
         """Yield a section header, interface descriptions when they are found, other blocks, and batches."""
@@ -225,8 +225,8 @@ class _Merging(Joining):
             return Shortage(octets=1, what="a frame")
         # the file whose available frames end first may continue with frames earlier than others' last frames
         first = min(filled, key=lambda each: each.last_ns)
-        until_ns, place = first.last_ns, self._sources.index(first)
-        parts = [each.take_until(until_ns, before=at > place) for at, each in enumerate(self._sources)]
+        until_ns, index = first.last_ns, self._sources.index(first)
+        parts = [each.take_until(until_ns, before=at > index) for at, each in enumerate(self._sources)]
         return self._numbered([part for part in parts if part is not None])
 
 
@@ -398,8 +398,8 @@ class JoinedFile:
     def _describe(self) -> None:
         for index in range(len(self._numbers), len(self._reader.interfaces)):
             block = self._blocks[index] if index < len(self._blocks) else None
-            kept = block if block is not None and block.byte_order == _MERGED_ORDER else None
-            self._numbers.append(self._merging.describe(self._reader.interfaces[index], kept))
+            block_used = block if block is not None and block.byte_order == _MERGED_ORDER else None
+            self._numbers.append(self._merging.describe(self._reader.interfaces[index], block_used))
 
     def _pass(self, block: Block) -> None:
         """Pass on a block if it is valid in another section, but not section and interface descriptions."""
@@ -438,8 +438,8 @@ class JoinedFile:
         count = int(np.searchsorted(self._keys, until_ns, side="left" if before else "right"))
         if not count:
             return None
-        picks, keys = np.arange(count), self._keys[:count]
-        batch, rest = self._batch.select(picks), self._batch.select(np.arange(count, self.left))
+        chosen, keys = np.arange(count), self._keys[:count]
+        batch, rest = self._batch.select(chosen), self._batch.select(np.arange(count, self.left))
         self._batch, self._keys = rest, self._keys[count:]
         return self._as_records(batch), keys
 
@@ -450,8 +450,8 @@ class JoinedFile:
             high = int((batch.record_offset + batch.record_length).max())
             buffer = batch.buffer[low:high].copy()
             start = batch.record_offset - low
-            places = start[:, None] + np.arange(_INTERFACE_AT, _INTERFACE_AT + 4)
-            buffer[places] = batch.interface.astype("<u4").view(np.uint8).reshape(-1, 4)
+            offsets = start[:, None] + np.arange(_INTERFACE_AT, _INTERFACE_AT + 4)
+            buffer[offsets] = batch.interface.astype("<u4").view(np.uint8).reshape(-1, 4)
             return dataclasses.replace(batch, buffer=buffer, offset=batch.offset - low, record_offset=start)
         octets = _MERGED_BUILDER.record_octets(batch.captured)
         start = np.cumsum(octets) - octets

@@ -185,11 +185,11 @@ class StreamSource:
         octets.
         """
         used = self.base + self.position
-        taken = getattr(self._stream, "octets_read", None)
-        if taken is None:
+        octets = getattr(self._stream, "octets_read", None)
+        if octets is None:
             return used
         # better compression of later octets could decrease the estimate
-        self._told = max(self._told, int(taken) * used // max(1, self.base + self._filled))
+        self._told = max(self._told, int(octets) * used // max(1, self.base + self._filled))
         return self._told
 
     def extend(self, needed: int) -> bool:
@@ -295,11 +295,11 @@ class BoundedSource:
         """Extend the window to ``needed`` octets, unless the last record has ended."""
         if self._is_over:
             return False
-        there = self.whole.extend(needed)
+        available = self.whole.extend(needed)
         at = self.base + self.position + needed
         # the available part of an incomplete record is reported
-        self._end = max(self._end, at if there else _NO_STOP)
-        return there
+        self._end = max(self._end, at if available else _NO_STOP)
+        return available
 
     def release(self) -> None:
         """Release the memory of the used octets."""
@@ -626,10 +626,10 @@ class Walker:
                     # each step would wait for memory.
                     lap_end = min(stop, after + _LAP_OCTETS)
                     octets[after:lap_end:_LINE_OCTETS].max()
-                found, after = _compiled(walk)(
+                result, after = _compiled(walk)(
                     octets, after, lap_end, end, positions[count:], capacity - count, *rest
                 )
-                count += found
+                count += result
             return positions[:count].copy(), int(after)
         # A memoryview returns Python integers, which an interpreted loop handles several times faster.
         count, after = walk(octets.data, position, stop, end, self._positions, capacity, *rest)

@@ -396,7 +396,7 @@ def _in_order(parts: list[_KindValues], layers: BatchLayers) -> RowValues:
     order = np.argsort((rows.astype(np.int64) << 32) + starts - layers.frames.offset[rows], kind="stable")
     if isinstance(parts[0].values, Stretches):
         octets = np.concatenate([part.values.octets for part in parts if isinstance(part.values, Stretches)])
-        stretches = Stretches(buffer=layers.frames.buffer, start=starts[order], octets=octets[order])
-        return rows[order], stretches
+        spans = Stretches(buffer=layers.frames.buffer, start=starts[order], octets=octets[order])
+        return rows[order], spans
     joined = np.concatenate([part.values for part in parts if isinstance(part.values, np.ndarray)])
     return rows[order], joined[order]

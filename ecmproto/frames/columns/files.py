@@ -73,16 +73,16 @@ def batch_tasks(
 
     Any thread can run a task, in any order.
     """
-    wanted = _compiled(filter) if isinstance(filter, str) else filter
+    compiled = _compiled(filter) if isinstance(filter, str) else filter
     for batch in watch(_up_to(limit, reader)):
         # Interfaces that are described later are appended, so the interfaces of this batch are known.
         made = partial(_columns_of, interfaces=reader.interfaces, names=names, ethertypes=ethertypes)
-        if DISPLAYED not in (*names(), *(() if wanted is None else wanted.fields)):
-            yield partial(made, batch, filter=wanted)
-        elif wanted is None:
+        if DISPLAYED not in (*names(), *(() if compiled is None else compiled.fields)):
+            yield partial(made, batch, filter=compiled)
+        elif compiled is None:
             yield partial(made, batch.displayed(), filter=None)
         else:  # depends on the frames displayed before
-            yield partial(_same, made(batch, filter=wanted, displayed=True))
+            yield partial(_same, made(batch, filter=compiled, displayed=True))
 
 
 def _columns_of(
@@ -193,14 +193,14 @@ def fields_present(
     With ``limit``, only the next ``limit`` frames are read. The function looks for one number of each format,
     for all octet strings and for all fields of whole frames, each until its first occurrence.
     """
-    wanted = fields_named(fields)
-    evidence = _evidence(wanted)
+    requested = fields_named(fields)
+    evidence = _evidence(requested)
     unseen = dict.fromkeys(evidence.values())
     works = batch_tasks(reader, lambda: tuple(unseen), filter=filter, limit=limit, ethertypes=ethertypes)
     for columns in in_order(works, THREADS):
         for name in columns.found:
             unseen.pop(name, None)
-    return tuple(field.name for field in wanted if evidence[field.name] not in unseen)
+    return tuple(field.name for field in requested if evidence[field.name] not in unseen)
 
 
 def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:

@@ -142,34 +142,34 @@ def read(buffer: Octets, start: Int64, first: int, count: int, to: int, field: I
     base = field[TO] + to
     if how == _ONE:
         for i in range(count):
-            place = start[np.uint64(first + i)] + at
-            one[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+            position = start[np.uint64(first + i)] + at
+            one[np.uint64(base + i)] = (eight_octets(buffer, position) >> shift) & mask
     elif how == _TWO:
         for i in range(count):
-            place = start[np.uint64(first + i)] + at
-            two[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+            position = start[np.uint64(first + i)] + at
+            two[np.uint64(base + i)] = (eight_octets(buffer, position) >> shift) & mask
     elif how == _FOUR:
         for i in range(count):
-            place = start[np.uint64(first + i)] + at
-            four[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+            position = start[np.uint64(first + i)] + at
+            four[np.uint64(base + i)] = (eight_octets(buffer, position) >> shift) & mask
     elif how == _EIGHT:
         for i in range(count):
-            place = start[np.uint64(first + i)] + at
-            eight[np.uint64(base + i)] = (eight_octets(buffer, place) >> shift) & mask
+            position = start[np.uint64(first + i)] + at
+            eight[np.uint64(base + i)] = (eight_octets(buffer, position) >> shift) & mask
     elif how == _ADDRESS:
         _read_addresses(buffer, start, first, count, at, one, field[TO] + to * _ADDRESS_OCTETS)
     elif how == _COPY:
         base = field[TO] + to * octets
         for i in range(count):
-            place = start[np.uint64(first + i)] + at
+            position = start[np.uint64(first + i)] + at
             for octet in range(octets):
-                one[np.uint64(base + i * octets + octet)] = buffer[np.uint64(place + octet)]
+                one[np.uint64(base + i * octets + octet)] = buffer[np.uint64(position + octet)]
     else:
         for i in range(count):
             number = np.uint64(0)
-            place = start[np.uint64(first + i)] + at
+            position = start[np.uint64(first + i)] + at
             for octet in range(octets):
-                number = (number << np.uint64(8)) | np.uint64(buffer[np.uint64(place + octet)])
+                number = (number << np.uint64(8)) | np.uint64(buffer[np.uint64(position + octet)])
             _store(out, width, base + i, (number >> shift) & mask)
 
 
@@ -183,9 +183,9 @@ def _read_addresses(
     """
     one, two, three, four, five = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
     for i in range(count):
-        place = np.uint64(start[np.uint64(first + i)] + at)
-        a, b, c = buffer[place], buffer[place + one], buffer[place + two]
-        d, e, f = buffer[place + three], buffer[place + four], buffer[place + five]
+        position = np.uint64(start[np.uint64(first + i)] + at)
+        a, b, c = buffer[position], buffer[position + one], buffer[position + two]
+        d, e, f = buffer[position + three], buffer[position + four], buffer[position + five]
         to = np.uint64(base + i * _ADDRESS_OCTETS)
         out[to], out[to + one], out[to + two] = a, b, c
         out[to + three], out[to + four], out[to + five] = d, e, f
@@ -268,10 +268,10 @@ def gather(
     """Gather the layers of frames ``begin`` to ``end``."""
     kind, field = layers.kind, layers.field
     start, values = gathered.start, gathered.values
-    kinds = len(kind)
+    kind_count = len(kind)
     for first in range(begin, end, BLOCK_FRAMES):
         last = min(first + BLOCK_FRAMES, end)
-        for number in range(kinds):
+        for number in range(kind_count):
             if kind[number, BLOCK_START] != UNWANTED:
                 kind[number, START_TO] = kind[number, BLOCK_START] - kind[number, CURSOR]
             kind[number, BEFORE] = kind[number, CURSOR]
@@ -292,7 +292,7 @@ def gather(
             else:
                 _record_run(offset, captured, row, stop, layers, begin_layer, end_layer, gathered)
                 row = stop
-        for number in range(kinds):
+        for number in range(kind_count):
             before = kind[number, BEFORE]
             count = kind[number, CURSOR] - before
             for index in range(kind[number, FIRST_FIELD], kind[number, LAST_FIELD]):
@@ -319,8 +319,8 @@ def _record_layers(
         of = np.uint64(layer[line, KIND])
         at = kind[of, CURSOR]
         kind[of, CURSOR] = at + 1
-        place = layer[line, PLACE]
-        begins = first + (place if place >= 0 else place + more)
+        position = layer[line, PLACE]
+        begins = first + (position if position >= 0 else position + more)
         prefetch(buffer, begins)
         start[np.uint64(kind[of, START_TO] + at)] = begins
         if kind[of, ROW_TO] != UNWANTED:
@@ -346,17 +346,17 @@ def _record_run(
     start, row, octets = gathered.start, gathered.row, gathered.octets
     count = last - first
     for index in range(begin, end):
-        number, place, length = layer[index, KIND], layer[index, PLACE], layer[index, LENGTH]
+        number, position, length = layer[index, KIND], layer[index, PLACE], layer[index, LENGTH]
         stride = layer[index, STRIDE]
         at = kind[number, CURSOR] + layer[index, NTH]
         to = kind[number, START_TO] + at
-        if place >= 0:
+        if position >= 0:
             for i in range(count):
-                start[np.uint64(to + i * stride)] = offset[np.uint64(first + i)] + place
+                start[np.uint64(to + i * stride)] = offset[np.uint64(first + i)] + position
         else:
             for i in range(count):
                 frame = np.uint64(first + i)
-                start[np.uint64(to + i * stride)] = offset[frame] + captured[frame] + place + FROM_END
+                start[np.uint64(to + i * stride)] = offset[frame] + captured[frame] + position + FROM_END
         if kind[number, ROW_TO] != UNWANTED:
             to = kind[number, ROW_TO] + at
             for i in range(count):
@@ -448,26 +448,26 @@ class Census:
         self.part = part
         layout, layer = part.layouts, part.layer
         owner = np.repeat(np.arange(len(layout)), layout[:, LAYERS])
-        number, place, octets = layer.T
+        number, position, octets = layer.T
         tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MAX_FORMATS)))
         size = _FIXED[number[tails]]
         rows = np.stack(
             [
                 np.concatenate([owner, owner[tails]]),
                 np.concatenate([number, number[tails] + _TAILS]),
-                np.concatenate([place, place[tails] + size]),
+                np.concatenate([position, position[tails] + size]),
                 np.concatenate([octets, octets[tails] - size]),
             ]
         )
         masks = [np.concatenate([mask, mask[tails]]) for mask in _nested(owner, number)]
         again = [rows[:, mask] + [[0], [KINDS * index], [0], [0]] for index, mask in enumerate(masks, 1)]
-        rows, kinds = np.concatenate([rows, *again], axis=1), KINDS * len(NESTINGS)
+        rows, types = np.concatenate([rows, *again], axis=1), KINDS * len(NESTINGS)
         self._owner, self._kind, self._place, self._octets = rows
         self._frames = layout[:, FRAMES]
-        self.count: NDArray[np.int64] = np.bincount(self._kind, self._frames[self._owner], kinds).astype(
+        self.count: NDArray[np.int64] = np.bincount(self._kind, self._frames[self._owner], types).astype(
             np.int64
         )
-        self.min_offset: NDArray[np.int64] = np.full(kinds, _FAR)
+        self.min_offset: NDArray[np.int64] = np.full(types, _FAR)
         """Minimum number of octets before a layer of each type."""
         np.minimum.at(self.min_offset, self._kind, self._place)
 
@@ -514,16 +514,16 @@ class _Collection:
 
     def __init__(self, frames: Frames, censuses: Sequence[Census], wants: Mapping[int, Want]) -> None:
         self._frames, self._censuses, self._wants = frames, censuses, wants
-        kinds = list(wants)
-        self._plans = [census.layers(kinds) for census in censuses]
+        types = list(wants)
+        self._plans = [census.layers(types) for census in censuses]
         whole = [
-            census.has_each_once(*plan, len(kinds))
+            census.has_each_once(*plan, len(types))
             for census, plan in zip(censuses, self._plans, strict=True)
         ]
         self._whole = np.all(whole, axis=0)
-        self._counts = [census.count[kinds] for census in censuses]
+        self._counts = [census.count[types] for census in censuses]
         self._total = np.sum(self._counts, axis=0)
-        self._bases = list(itertools.accumulate(self._counts, initial=np.zeros(len(kinds), np.int64)))
+        self._bases = list(itertools.accumulate(self._counts, initial=np.zeros(len(types), np.int64)))
         positions = np.array([want.positions for want in wants.values()])
         self._row_to, rows = _bounds(np.where(self._whole, 0, self._total))
         self._place_to, octets = _bounds(np.where(positions, self._total, 0))

@@ -68,7 +68,7 @@ def crc_states(source: WalkedLayers) -> tuple[NDArray[np.int32], NDArray[np.int8
     row, first = np.unique(whole.row, return_index=True)
     icrc = whole.start[first]
     layers = _layers_before(collected, row, icrc, frames)
-    bth, network, udp, ip4 = (_last(layers, kinds, len(row)) for kinds in (bths, NETWORKS, udps, [IPv4]))
+    bth, network, udp, ip4 = (_last(layers, types, len(row)) for types in (bths, NETWORKS, udps, [IPv4]))
     is_ip4 = (network != _NOWHERE) & (ip4 == network)
     checked = (network != _NOWHERE) & (bth != _NOWHERE)
     checked[layers.get(NUMBER_OF[LRH], _NO_LAYERS)[0]] = False  # the CRC also covers the LRH

@@ -188,9 +188,9 @@ def find_layers(
     parts = [BatchPart(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
     together([part.find for part in parts], pool)
     layers = BatchLayers(frames, parts, pool)
-    kinds = {cls: kind for cls in formats if layers.count[kind := kind_of(cls, nesting=nesting)]}
-    collected = layers.collect({kind: Want(positions=True) for kind in kinds.values()})
-    for cls, kind in kinds.items():
+    types = {cls: kind for cls in formats if layers.count[kind := kind_of(cls, nesting=nesting)]}
+    collected = layers.collect({kind: Want(positions=True) for kind in types.values()})
+    for cls, kind in types.items():
         each = collected[kind]
         layers.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
     return layers

@@ -333,20 +333,20 @@ def _containing(
     out: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     for i in range(len(start)):
-        found = other_octets[i] == 0
-        if not found:
+        result = other_octets[i] == 0
+        if not result:
             head = other[other_start[i]]
             for first in range(start[i], start[i] + octets[i] - other_octets[i] + 1):
                 if buffer[first] != head:
                     continue
-                found = True
+                result = True
                 for at in range(1, other_octets[i]):
                     if buffer[first + at] != other[other_start[i] + at]:
-                        found = False
+                        result = False
                         break
-                if found:
+                if result:
                     break
-        out[i] = found
+        out[i] = result
 
 
 @over_batches

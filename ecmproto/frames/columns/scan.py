@@ -42,10 +42,10 @@ def scan_capture(
     def rows(
         with_columns: list[str] | None, predicate: polars.Expr | None, n_rows: int | None, size: int | None
     ) -> Iterator[polars.DataFrame]:
-        wanted = names if with_columns is None else with_columns
+        requested = names if with_columns is None else with_columns
         left = n_rows
         for batch in record_batches(
-            path, wanted, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes
+            path, requested, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes
         ):
             table = polars.DataFrame(batch)
             if left is not None:

@@ -117,12 +117,12 @@ def count(
     With ``threads`` 1, the calling thread does all work. Memory does not grow with the capture. Raises
     FilterError for an invalid filter, and CaptureError for a capture that cannot be read to its end.
     """
-    wanted = compile_filter(filter) if isinstance(filter, str) else filter
+    compiled = compile_filter(filter) if isinstance(filter, str) else filter
     pool = new_pool() if threads > 1 else None
     frames = 0
     with pool or contextlib.nullcontext(), open_captures((path,)) as reader:
         for batch in reader:
-            mask = selected(batch, wanted, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
+            mask = selected(batch, compiled, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
             frames += int(mask.sum())
         if reader.problem is not None:
             raise reader.problem

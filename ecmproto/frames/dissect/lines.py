@@ -381,8 +381,8 @@ class _FrameParts:
 
     def _is_wrapped(self, index: int) -> bool:
         """Return whether a wrapper follows at ``index``, after the remaining parts of a previous wrapper."""
-        behind = itertools.dropwhile(lambda cls: issubclass(cls, Part), self._formats[index:])
-        return next(behind, Data).role == "wrapper"
+        following = itertools.dropwhile(lambda cls: issubclass(cls, Part), self._formats[index:])
+        return next(following, Data).role == "wrapper"
 
     def _odd(self, function: Callable[[Sequence[Layer]], list[str]], separator: str) -> Elements:
         return (Odd(function, self._first, separator),)

@@ -407,8 +407,8 @@ class _Layout:
             number = path.number(layer, field.key, drop=first, bits=part.bits)
             named: Pieces = [Word(_named_part(part), (number,))] if part.names else []
             widths = (1, len(str((1 << part.bits) - 1)))
-            place = (number, part.bits, first, width)
-            yield _Row(part.name, where, [Decimal(number)], widths, named, not named, place)
+            position = (number, part.bits, first, width)
+            yield _Row(part.name, where, [Decimal(number)], widths, named, not named, position)
 
     def _meaning(self, path: Path, layer: int, field: Field) -> tuple[Pieces, bool]:
         """Return the pieces of the meaning of a value, and whether the meaning is never empty."""

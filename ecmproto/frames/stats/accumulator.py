@@ -199,28 +199,28 @@ class Accumulator:
         self._read += len(batch)
         self._untimed += len(batch) - int(timed.sum())
         self._clock.see(batch.time_ns[timed])
-        kept = batch
+        chosen = batch
         if selected is not None:
-            kept, timed = batch.select(selected), timed[selected]
-        if not len(kept):
+            chosen, timed = batch.select(selected), timed[selected]
+        if not len(chosen):
             return
         # RoCE fields are read only in batches with RoCE frames, because reading IP addresses is slow.
         columns = extract(
-            kept, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool,
+            chosen, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool,
             where_any=(ROCE_FIELD, FIELDS_WITH_ROCE), nesting="outer",
         )  # fmt: skip
-        taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
-        rates = self._sample.rates(taken, interfaces)
+        counted = counted_batch(chosen, columns, self._timeline.slots(chosen.time_ns[timed]), timed)
+        rates = self._sample.rates(counted, interfaces)
         roce: list[RoceEvents] = []
         if len(columns[ROCE_FIELD]):
-            self._roce.add(taken, roce.append)
+            self._roce.add(counted, roce.append)
         if rates is not None:
-            self._sample.add(taken, rates, outer_priorities(taken), *roce)
+            self._sample.add(counted, rates, outer_priorities(counted), *roce)
         for counter in self._counters:
-            counter.add(taken)
-        self._pauses.add(taken, interfaces)
-        self._pfc.add(taken, interfaces)
-        self._neighbours.add(taken, interfaces, self._ethertypes)
+            counter.add(counted)
+        self._pauses.add(counted, interfaces)
+        self._pfc.add(counted, interfaces)
+        self._neighbours.add(counted, interfaces, self._ethertypes)
 
     def can_merge(self, later: Accumulator) -> bool:
         """Return whether `merge` with ``later`` would be exact.
@@ -257,8 +257,8 @@ class Accumulator:
         self._untimed += later._untimed
         self._frames.join(later._frames, shift)
         self._kinds.join(later._kinds)
-        for here, there in zip(self._feedback, later._feedback, strict=True):
-            here.join(there)
+        for here, theirs in zip(self._feedback, later._feedback, strict=True):
+            here.join(theirs)
         self._probes.join(later._probes)
         for own, other in zip(self._rates, later._rates, strict=True):
             own.join(other)
@@ -384,18 +384,18 @@ class _CaptureTimes:
         latest = np.maximum.accumulate(time_ns)
         if self._last_ns is not None:
             np.maximum(latest, self._last_ns, out=latest)
-        behind = time_ns < latest
-        self.backwards += int(behind.sum())
-        self._keep(time_ns[~behind])
+        late = time_ns < latest
+        self.backwards += int(late.sum())
+        self._keep(time_ns[~late])
         self._cover(low, high)
 
     def join(self, later: _CaptureTimes) -> None:
         """Process the times of the frames in ``later``."""
         if later._first_ns is None or later._last_ns is None:
             return
-        behind = 0 if self._last_ns is None else int(np.searchsorted(later._rising, self._last_ns))
-        self.backwards += later.backwards + behind
-        self._keep(later._rising[behind:])
+        late = 0 if self._last_ns is None else int(np.searchsorted(later._rising, self._last_ns))
+        self.backwards += later.backwards + late
+        self._keep(later._rising[late:])
         self._cover(later._first_ns, later._last_ns)
 
     def can_join(self, later: _CaptureTimes) -> bool:
@@ -404,9 +404,9 @@ class _CaptureTimes:
         return whole or self._last_ns is None or self._last_ns <= int(later._rising[-1])
 
     def _keep(self, rising: NDArray[np.int64]) -> None:
-        room = _MAX_RISING - len(self._rising)
-        if room > 0 and len(rising):
-            self._rising = np.concatenate([self._rising, rising[:room]])
+        space = _MAX_RISING - len(self._rising)
+        if space > 0 and len(rising):
+            self._rising = np.concatenate([self._rising, rising[:space]])
 
     def _cover(self, low_ns: int, high_ns: int) -> None:
         self._timeline.cover(low_ns, high_ns)
@@ -456,7 +456,7 @@ def capture_stats(
     """
     from ecmproto.frames.filter import compile_filter
 
-    wanted = compile_filter(filter) if isinstance(filter, str) else filter
+    compiled = compile_filter(filter) if isinstance(filter, str) else filter
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(new_pool()) if threads > 1 else None
         counts = Accumulator(
@@ -468,7 +468,7 @@ def capture_stats(
             if isinstance(source, CaptureReader)
             else stack.enter_context(open_innermost((source,), outer=outer, ethertypes=ethertypes))
         )
-        add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
+        add_all(counts, reader, filter=compiled, limit=limit, ethertypes=ethertypes, pool=pool)
         return counts.result(
             interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
         )
@@ -748,5 +748,5 @@ def _on_times(statistics: Statistics) -> Iterator[str]:
         )
     intervals = statistics.intervals
     if intervals.asked_ns is not None and intervals.width_ns != intervals.asked_ns:
-        asked, width = format_time(intervals.asked_ns), format_time(intervals.width_ns)
-        yield f"Intervals of {asked} would exceed the memory limit: joined to {width}."
+        requested, width = format_time(intervals.asked_ns), format_time(intervals.width_ns)
+        yield f"Intervals of {requested} would exceed the memory limit: joined to {width}."

@@ -31,8 +31,8 @@ def value_of(row: Any, name: str, whole: Any) -> Any:
     for part in name.split("."):
         if row is None:
             return None
-        found = getattr(row if hasattr(row, part) else whole, part)
-        row = found(row) if callable(found) else found
+        result = getattr(row if hasattr(row, part) else whole, part)
+        row = result(row) if callable(result) else result
     return row
 
 

@@ -83,10 +83,10 @@ class FrameCounts:
         self.octets += int(batch.original.sum())
         self.captured_octets += int(batch.captured.sum())
         self.cut_frames += int((batch.captured < batch.original).sum())
-        places = np.searchsorted(_STARTS, batch.original, side="right") - 1
-        self._sizes += np.bincount(places, minlength=len(self._sizes))
-        least, greatest = int(batch.original.min()), int(batch.original.max())
-        self._least = least if self._least is None else min(least, self._least)
+        indices = np.searchsorted(_STARTS, batch.original, side="right") - 1
+        self._sizes += np.bincount(indices, minlength=len(self._sizes))
+        minimum, greatest = int(batch.original.min()), int(batch.original.max())
+        self._least = minimum if self._least is None else min(minimum, self._least)
         self._greatest = greatest if self._greatest is None else max(greatest, self._greatest)
         self._add_interfaces(batch)
         customer = counted.columns["vlan.priority"].outermost()
@@ -98,11 +98,11 @@ class FrameCounts:
         self._add_malformed(counted.columns["frame.error"])
 
     def _add_interfaces(self, batch: Batch) -> None:
-        have, most = self._by_interface.shape[1], int(batch.interface.max()) + 1
-        if have < most:
-            wider = np.zeros((2, most), np.int64)
+        have, maximum = self._by_interface.shape[1], int(batch.interface.max()) + 1
+        if have < maximum:
+            wider = np.zeros((2, maximum), np.int64)
             wider[:, :have] = self._by_interface
-            self._by_interface, have = wider, most
+            self._by_interface, have = wider, maximum
         self._by_interface[0] += np.bincount(batch.interface, minlength=have)
         # floats are exact here, because the sums of a batch are far below 2^53
         octets = np.bincount(batch.interface, weights=batch.original, minlength=have)
@@ -266,8 +266,8 @@ class KindCounts:
         """Add the counts of ``later``, a counter of later frames."""
         self._frames += later._frames
         self._octets += later._octets
-        for here, there in ((self._frames_in, later._frames_in), (self._octets_in, later._octets_in)):
-            here.values += self._timeline.of(later._timeline, there.values)
+        for here, other in ((self._frames_in, later._frames_in), (self._octets_in, later._octets_in)):
+            here.values += self._timeline.of(later._timeline, other.values)
 
     @property
     def counts(self) -> tuple[KindCount, ...]:
@@ -330,9 +330,9 @@ _BITS = {field.name: field.bits or 0 for _, field in all_fields()}
 def _feedback_format(cls: type[Layer], declared: Feedback) -> FeedbackFormat:
     """Return the field names of a feedback format. Raises ParameterError if a field is too wide to count."""
     fb = f"{cls.prefix}.{declared.quantized}" if declared.quantized else ""
-    for name, most in ((declared.flow_id, FLOW_ID_BITS), (fb, FB_BITS)):
-        if name and not 0 < _BITS.get(name, 0) <= most:
-            raise ParameterError(name=cls.prefix, needed=f"a field of at most {most} bits", got=name)
+    for name, maximum in ((declared.flow_id, FLOW_ID_BITS), (fb, FB_BITS)):
+        if name and not 0 < _BITS.get(name, 0) <= maximum:
+            raise ParameterError(name=cls.prefix, needed=f"a field of at most {maximum} bits", got=name)
     return FeedbackFormat(
         kind=cls.prefix,
         cpid=next(field.name for field in cls.layout if field.kind == "cpid"),
@@ -395,8 +395,8 @@ class FeedbackCounts:
             self._quantities[name].add(points, counted.values(field, rows), count)
         if format.types:
             types = counted.values(format.type, rows)
-            places = np.searchsorted(np.array(sorted(format.types)), types)
-            count_at(self._types, points[known], places[known])
+            indices = np.searchsorted(np.array(sorted(format.types)), types)
+            count_at(self._types, points[known], indices[known])
         self._over_time.grow(count)
         timed = known & (counted.slots[rows] != NO_SLOT)
         count_at(self._over_time.values, points[timed], counted.slots[rows][timed])
@@ -417,12 +417,12 @@ class FeedbackCounts:
         points = self.points.join(later.points, later._frames)
         known, count = points[points != NO_NUMBER], self.points.count
         rows = np.flatnonzero(points != NO_NUMBER)
-        for here, there in (
+        for here, other in (
             (self._frames, later._frames),
             (self._fb, later._fb),
             (self._types, later._types),
         ):
-            here[known] += there[rows]
+            here[known] += other[rows]
         for name, quantity in self._quantities.items():
             quantity.join(later._quantities[name], points, count)
         self._over_time.join(self._timeline.of(later._timeline, later._over_time.values), points)
@@ -626,9 +626,9 @@ class RateCounts:
         self._frames[known] += later._frames[rows]
         self._unlimited[known] += later._unlimited[rows]
         self._rates.join(later._rates, queues, self.queues.count)
-        for here, there in ((self._limited_in, later._limited_in), (self._sums_in, later._sums_in)):
+        for here, other in ((self._limited_in, later._limited_in), (self._sums_in, later._sums_in)):
             here.grow(self.queues.count)
-            here.join(self._timeline.of(later._timeline, there.values), queues)
+            here.join(self._timeline.of(later._timeline, other.values), queues)
 
     def rates(self) -> list[AdvertisedRate]:
         """Return the rates of each queue, sorted by descending number of frames."""

@@ -162,10 +162,10 @@ class Lapses:
 
     def held(self) -> list[Held]:
         """Return the counts of each class with frames, sorted by port and class."""
-        held = []
+        pending = []
         for port, classes in sorted(self._classes.items()):
             late = np.concatenate(self._late[port])
-            held += [
+            pending += [
                 Held(
                     port=port,
                     priority=None if number == LINK else number,
@@ -176,7 +176,7 @@ class Lapses:
                 for number, state in enumerate(classes)
                 if state.frames or state.releases
             ]
-        return held
+        return pending
 
 
 @compiled
@@ -192,7 +192,7 @@ def _follow(
     """Count frames in the state of their ``classes``, write gaps to ``late``, and return the number of
     gaps.
     """
-    found = 0
+    result = 0
     for row in range(len(offset)):
         at = offset[row]
         if captured[row] < _PAUSE_OCTETS or two_octets(buffer, at + TYPE_AT) != _MAC_CONTROL:
@@ -218,9 +218,9 @@ def _follow(
                     state.gaps += 1
                     state.lapsed_ns += lapse_ns
                     state.longest_lapse_ns = max(state.longest_lapse_ns, lapse_ns)
-                    late[found, 0] = first + number
-                    late[found, 1], late[found, 2], late[found, 3] = state.last_ns, state.until_ns, now
-                    found += 1
+                    late[result, 0] = first + number
+                    late[result, 1], late[result, 2], late[result, 3] = state.last_ns, state.until_ns, now
+                    result += 1
             if quanta:
                 state.frames += 1
             else:
@@ -228,4 +228,4 @@ def _follow(
             state.last_ns = now
             state.until_ns = now - -quanta * QUANTUM_BITS * NS_PER_S // rate_bps
             state.holds = int(quanta > 0)
-    return found
+    return result

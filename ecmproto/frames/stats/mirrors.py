@@ -58,14 +58,14 @@ class MirrorCounts:
     @property
     def mirrors(self) -> Mapping[str, int]:
         """Number of frames per name of the encapsulation."""
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         for each, frames in zip(MIRRORS, self._frames.tolist(), strict=True):
             if frames:
-                found[each.name] = found.get(each.name, 0) + frames
-        return found
+                result[each.name] = result.get(each.name, 0) + frames
+        return result
 
 
 def _occurrences(column: Column, values: list[int]) -> list[int]:
     """Return the number of frames for each of ``values``. Only the outermost value of a frame counts."""
-    found = np.asarray(column.outermost().values)
-    return [int(np.count_nonzero(found == value)) for value in values] if len(found) else [0] * len(values)
+    result = np.asarray(column.outermost().values)
+    return [int(np.count_nonzero(result == value)) for value in values] if len(result) else [0] * len(values)

@@ -175,8 +175,8 @@ def neighbour_of(interface: int, source: bytes | None, latest: Latest) -> Neighb
 def _dialects(frame: Frame) -> tuple[str, ...]:
     qaz = any(cls in frame for cls in (ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications))
     versions = {tlv.proto for tlv in frame.all(CEE)}
-    there = (QAZ, qaz), (CEE_DIALECT, bool(versions - {CIN})), (CIN_DIALECT, CIN in versions)
-    return tuple(name for name, is_there in there if is_there)
+    dialects = (QAZ, qaz), (CEE_DIALECT, bool(versions - {CIN})), (CIN_DIALECT, CIN in versions)
+    return tuple(name for name, is_there in dialects if is_there)
 
 
 def priorities_of(bits: int) -> tuple[int, ...]:

@@ -216,9 +216,9 @@ def _draw(until: Int64, lane: Int64, row: int, last_ns: int, now_ns: int, grid: 
 @inlined
 def _drop_first(fronts: Int64, candidates: Int64, who: int, each: int) -> None:
     candidates[who, each] -= 1
-    for place in range(candidates[who, each]):
+    for index in range(candidates[who, each]):
         for column in range(3):
-            fronts[who, each, place, column] = fronts[who, each, place + 1, column]
+            fronts[who, each, index, column] = fronts[who, each, index + 1, column]
 
 
 @over_batches
@@ -290,13 +290,13 @@ def _add_candidate(who: int, each: int, now_ns: int, rule: StormRule, state: Pau
         _drop_first(fronts, candidates, who, each)
     if candidates[who, each] == _CANDIDATES:
         candidates[who, each] = _CANDIDATES // 2
-        for place in range(1, _CANDIDATES // 2):
+        for index in range(1, _CANDIDATES // 2):
             for column in range(3):
-                fronts[who, each, place, column] = fronts[who, each, 2 * place, column]
-    place = candidates[who, each]
-    fronts[who, each, place, 0] = now_ns
-    fronts[who, each, place, 1] = paused[who, each]
-    fronts[who, each, place, 2] = state.left[who, each]
+                fronts[who, each, index, column] = fronts[who, each, 2 * index, column]
+    index = candidates[who, each]
+    fronts[who, each, index, 0] = now_ns
+    fronts[who, each, index, 1] = paused[who, each]
+    fronts[who, each, index, 2] = state.left[who, each]
     candidates[who, each] += 1
 
 
@@ -319,7 +319,7 @@ def play(
     of the same interface is applied at the time of the previous frame. A negative ``enabled`` marks a frame
     that left the port which the sender stops. The value is then −1 minus the priority of the frame.
     """
-    until, last, paused, asked, ended = state.until, state.last, state.paused, state.asked, state.ended
+    until, last, paused, requested, ended = state.until, state.last, state.paused, state.asked, state.ended
     port_of, rate_bps, lane, lanes, opened = state.port, state.rate_bps, state.lane, state.lanes, state.open
     port_until, port_last, port_paused = state.port_until, state.port_last, state.port_paused
     for i in range(len(sender)):
@@ -350,7 +350,7 @@ def play(
             if (enabled[i] >> each) & 1 == 0:
                 continue
             asks = quanta[i, each] > 0
-            asked[who, each] += asks
+            requested[who, each] += asks
             ended[who, each] += not asks
             state.port_asked[port, each] += asks
             state.port_ended[port, each] += not asks
@@ -515,8 +515,8 @@ class PauseCounts:
             self._partner[number] = self._sender_of.get(key, NO_NUMBER)
         first_seen(stations, priority, counted.batch.time_ns[rows], self._seen)
         to = np.where(stations == NO_NUMBER, NO_NUMBER, self._partner[stations])
-        there = to != NO_NUMBER
-        return rows[there], to[there], priority[there]
+        present = to != NO_NUMBER
+        return rows[present], to[present], priority[present]
 
     @property
     def _grid(self) -> Grid:
@@ -594,15 +594,15 @@ class PauseCounts:
         """
         numbers = self.senders.join(later.senders, later._state.frames, shift)
         for number in range(self._known, self.senders.count):
-            there = int(np.flatnonzero(numbers == number)[0])
-            self._enter(number, int(later._state.rate_bps[there]), later._stated[there])
+            row = int(np.flatnonzero(numbers == number)[0])
+            self._enter(number, int(later._state.rate_bps[row]), later._stated[row])
         self.untimed += later.untimed
         self.cut_short |= later.may_cut_short
         self._join_stations(later, shift)
         for events in later._kept:
             known = numbers[events.sender] if len(numbers) else events.sender
-            there = known != NO_NUMBER
-            self._apply(_Events(known[there], *(array[there] for array in events[1:])))
+            row = known != NO_NUMBER
+            self._apply(_Events(known[row], *(array[row] for array in events[1:])))
         if later._before is not None:
             self._settle_here()
             if self._before is None:
@@ -630,37 +630,37 @@ class PauseCounts:
 
         ``before`` is the state of ``later`` after the stored frames.
         """
-        here, there = self._state, later._state
+        here, other = self._state, later._state
         ports = self._ports_of(later, numbers)
         ends = here.port_last.copy()
         for theirs, ours in ports.items():
             if before.port_first[theirs] == NEVER:
-                ends[ours] = max(int(ends[ours]), int(there.port_first[theirs]))
+                ends[ours] = max(int(ends[ours]), int(other.port_first[theirs]))
         settle(ends, self._grid, self._rule, here, self._over_time.values, self._known)
         storms = self._add_storms(later, before, numbers)
         for who in range(later._known):
             own = int(numbers[who])
             if own == NO_NUMBER:
                 continue
-            here.frames[own] += there.frames[who] - before.frames[who]
-            named = there.asked[who] + there.ended[who] > 0
+            here.frames[own] += other.frames[who] - before.frames[who]
+            named = other.asked[who] + other.ended[who] > 0
             came = named & (before.asked[who] + before.ended[who] == 0)
             here.expired[own, came & (here.open[own] != 0)] += 1
-            began = there.transitions[who] > before.transitions[who]
-            here.begun[own, began] = there.begun[who, began]
-            paused = there.until[who] != LONG_AGO
-            here.until[own, paused] = there.until[who, paused]
+            began = other.transitions[who] > before.transitions[who]
+            here.begun[own, began] = other.begun[who, began]
+            paused = other.until[who] != LONG_AGO
+            here.until[own, paused] = other.until[who, paused]
             for name in _SUMS:
-                getattr(here, name)[own] += getattr(there, name)[who] - getattr(before, name)[who]
+                getattr(here, name)[own] += getattr(other, name)[who] - getattr(before, name)[who]
             for name in _LIVE:
-                getattr(here, name)[own, named] = getattr(there, name)[who, named]
+                getattr(here, name)[own, named] = getattr(other, name)[who, named]
             # Candidates store sums up to their start. Convert these sums to the sums of this count.
-            more = np.stack([here.paused[own, :CLASSES] - there.paused[who, :CLASSES],
-                             here.left[own] - there.left[who]], axis=1)  # fmt: skip
+            more = np.stack([here.paused[own, :CLASSES] - other.paused[who, :CLASSES],
+                             here.left[own] - other.left[who]], axis=1)  # fmt: skip
             here.fronts[own, named, :, 1:] += more[named, None, :]
             here.storm[own] = storms[who]
-            here.calm[own] = np.minimum(here.calm[own], there.calm[who])
-            here.last[own] = max(int(here.last[own]), int(there.last[who]))
+            here.calm[own] = np.minimum(here.calm[own], other.calm[who])
+            here.last[own] = max(int(here.last[own]), int(other.last[who]))
         self._add_ports(later, before, ports)
         self._add_lanes(later, numbers)
 
@@ -673,24 +673,24 @@ class PauseCounts:
         }
 
     def _add_ports(self, later: PauseCounts, before: PauseState, ports: dict[int, int]) -> None:
-        here, there = self._state, later._state
+        here, other = self._state, later._state
         for theirs, ours in ports.items():
             for name in ("port_paused", "port_asked", "port_ended"):
-                getattr(here, name)[ours] += getattr(there, name)[theirs] - getattr(before, name)[theirs]
-            paused = there.port_until[theirs] != LONG_AGO
-            here.port_until[ours, paused] = there.port_until[theirs, paused]
-            here.port_first[ours] = min(int(here.port_first[ours]), int(there.port_first[theirs]))
-            here.port_last[ours] = max(int(here.port_last[ours]), int(there.port_last[theirs]))
+                getattr(here, name)[ours] += getattr(other, name)[theirs] - getattr(before, name)[theirs]
+            paused = other.port_until[theirs] != LONG_AGO
+            here.port_until[ours, paused] = other.port_until[theirs, paused]
+            here.port_first[ours] = min(int(here.port_first[ours]), int(other.port_first[theirs]))
+            here.port_last[ours] = max(int(here.port_last[ours]), int(other.port_last[theirs]))
 
     def _add_lanes(self, later: PauseCounts, numbers: Int64) -> None:
-        here, there = self._state, later._state
+        here, other = self._state, later._state
         rest = self._timeline.of(later._timeline, later._over_time.values)
         rest = rest - self._timeline.of(later._timeline, later._over_time_before.values)
         owners = {
-            int(there.lane[who, each]): (int(numbers[who]), each)
+            int(other.lane[who, each]): (int(numbers[who]), each)
             for who in range(later._known)
             for each in range(CLASSES)
-            if there.lane[who, each] != NO_LANE and numbers[who] != NO_NUMBER
+            if other.lane[who, each] != NO_LANE and numbers[who] != NO_NUMBER
         }
         for lane, (own, each) in sorted(owners.items()):
             if here.lane[own, each] == NO_LANE and here.lanes[0] < MAX_LANES:
@@ -701,7 +701,7 @@ class PauseCounts:
 
     def _add_storms(self, later: PauseCounts, before: PauseState, numbers: Int64) -> Int64:
         """Add storms that started after the stored frames, and return the storm of each sender and class."""
-        here, there = self._state, later._state
+        here, other = self._state, later._state
         rows = dict.fromkeys((NO_STORM, _UNLISTED), NO_STORM) | {_UNLISTED: _UNLISTED}
         until = np.full((later._known, CLASSES), LONG_AGO, np.int64)
         """Time up to which the storms of ``later`` continue an earlier storm."""
@@ -713,34 +713,34 @@ class PauseCounts:
                 if row == NO_STORM:
                     continue
                 held[who, each] = row
-                until[who, each] = there.calm[who, each]
+                until[who, each] = other.calm[who, each]
                 if theirs != NO_STORM:
                     rows[theirs] = row
-                if row != _UNLISTED and there.calm[who, each] != NEVER:
-                    here.storms[row, 4] = there.calm[who, each]
-        for place in range(int(before.lanes[1]), int(there.lanes[1])):
-            who, each, _, detected, _, _ = there.storms[place].tolist()
+                if row != _UNLISTED and other.calm[who, each] != NEVER:
+                    here.storms[row, 4] = other.calm[who, each]
+        for index in range(int(before.lanes[1]), int(other.lanes[1])):
+            who, each, _, detected, _, _ = other.storms[index].tolist()
             own = int(numbers[who])
             if own == NO_NUMBER:
                 continue
             if detected < until[who, each]:
-                rows[place] = int(held[who, each])
+                rows[index] = int(held[who, each])
             elif here.lanes[1] == MAX_STORMS:
                 here.lanes[2] += 1
-                rows[place] = _UNLISTED
+                rows[index] = _UNLISTED
             else:
-                rows[place] = int(here.lanes[1])
-                here.storms[rows[place]] = there.storms[place]
-                here.storms[rows[place], 0] = own
+                rows[index] = int(here.lanes[1])
+                here.storms[rows[index]] = other.storms[index]
+                here.storms[rows[index], 0] = own
                 here.lanes[1] += 1
-        here.lanes[2] += there.lanes[2] - before.lanes[2]
+        here.lanes[2] += other.lanes[2] - before.lanes[2]
         now = np.full((later._known, CLASSES), NO_STORM, np.int64)
         for who in range(later._known):
             for each in range(CLASSES):
-                theirs = int(there.storm[who, each])
+                theirs = int(other.storm[who, each])
                 if theirs != NO_STORM:
                     now[who, each] = rows.get(theirs, NO_STORM)
-                elif held[who, each] != NO_STORM and there.calm[who, each] == NEVER:
+                elif held[who, each] != NO_STORM and other.calm[who, each] == NEVER:
                     now[who, each] = held[who, each]
         return now
 

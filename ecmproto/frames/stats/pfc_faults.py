@@ -129,15 +129,15 @@ class PfcFaultCounts:
         columns = extract(
             batch, PFC_FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, nesting="outer"
         )
-        found = pfc_faults(batch, columns, interfaces, self._lossless)
+        result = pfc_faults(batch, columns, interfaces, self._lossless)
         every = np.arange(len(batch), dtype=np.int32)
         frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))
         source = frames.addresses("eth.src", every)
         self._frames += len(batch)
-        self._valid += int((~found.any(axis=0)).sum())
-        self._faults[:-1] += found.sum(axis=1)
-        for fault in np.flatnonzero(found.any(axis=1)).tolist():
-            self._sources.setdefault(fault, int(source[found[fault].argmax()]))
+        self._valid += int((~result.any(axis=0)).sum())
+        self._faults[:-1] += result.sum(axis=1)
+        for fault in np.flatnonzero(result.any(axis=1)).tolist():
+            self._sources.setdefault(fault, int(source[result[fault].argmax()]))
 
     def _add_malformed(self, counted: CountedBatch) -> None:
         """Count the frames that are announced as PFC but are too short for PFC."""
@@ -184,9 +184,9 @@ def _dirty(frames: CountedBatch, untold: NDArray[np.bool_]) -> NDArray[np.bool_]
     dirty = np.zeros(len(frames.batch), np.bool_)
     column = frames.columns[_BEHIND]
     if len(column):
-        stretches = column.values
-        assert isinstance(stretches, Stretches)
-        octets = np.maximum(stretches.octets - np.where(untold[column.rows], _FCS_OCTETS, 0), 0)
-        padding = Stretches(buffer=stretches.buffer, start=stretches.start, octets=octets)
+        spans = column.values
+        assert isinstance(spans, Stretches)
+        octets = np.maximum(spans.octets - np.where(untold[column.rows], _FCS_OCTETS, 0), 0)
+        padding = Stretches(buffer=spans.buffer, start=spans.start, octets=octets)
         dirty[column.rows] |= padding.any_bits()
     return dirty

@@ -227,14 +227,14 @@ def _packed(array: NDArray[Any]) -> State:
     flat = np.ascontiguousarray(array).reshape(-1)
     others = np.flatnonzero(flat != flat[-1]) if len(flat) else np.zeros(0, np.int64)
     used = int(others[-1]) + 1 if len(others) else 0
-    kept, rest = flat[:used], flat[-1:].tobytes()
-    octets = kept.tobytes()
-    if kept.nbytes > _SHORT_OCTETS:
-        kept = _narrowed(kept)
-        octets = zlib.compress(kept.tobytes(), _LEVEL)
+    numbers, rest = flat[:used], flat[-1:].tobytes()
+    octets = numbers.tobytes()
+    if numbers.nbytes > _SHORT_OCTETS:
+        numbers = _narrowed(numbers)
+        octets = zlib.compress(numbers.tobytes(), _LEVEL)
     return {
         _KIND: "array", "dtype": array.dtype.str, "shape": list(array.shape), "used": used, "rest": rest,
-        "kept": kept.dtype.str, _OF: octets,
+        "kept": numbers.dtype.str, _OF: octets,
     }  # fmt: skip
 
 
@@ -245,8 +245,10 @@ def _narrowed(numbers: NDArray[Any]) -> NDArray[Any]:
     """
     if numbers.dtype.kind not in "iu":
         return numbers
-    least, greatest = int(numbers.min()), int(numbers.max())
-    kind, bits = ("u", greatest.bit_length()) if least >= 0 else ("i", 1 + max(greatest, ~least).bit_length())
+    minimum, greatest = int(numbers.min()), int(numbers.max())
+    kind, bits = (
+        ("u", greatest.bit_length()) if minimum >= 0 else ("i", 1 + max(greatest, ~minimum).bit_length())
+    )
     for octets in (1, 2, 4):
         if bits <= 8 * octets < 8 * numbers.dtype.itemsize:
             return numbers.astype(f"<{kind}{octets}")
@@ -255,24 +257,24 @@ def _narrowed(numbers: NDArray[Any]) -> NDArray[Any]:
 
 def _unpacked(plain: State) -> NDArray[Any]:
     dtype, shape = np.dtype(str(plain["dtype"])), tuple(int(each) for each in plain["shape"])
-    kept = np.dtype(str(plain["kept"]))
+    stored = np.dtype(str(plain["kept"]))
     count, used = math.prod(shape), int(plain["used"])
     if not (
-        {dtype.kind, kept.kind} <= set("biuf")
+        {dtype.kind, stored.kind} <= set("biuf")
         and 0 <= used <= count
-        and kept.itemsize <= dtype.itemsize
+        and stored.itemsize <= dtype.itemsize
         and count * dtype.itemsize <= _MAX_ARRAY_OCTETS
     ):
         raise ValueError(f"an array of {dtype}, {shape}")
-    found = plain[_OF]
-    octets = used * kept.itemsize
+    result = plain[_OF]
+    octets = used * stored.itemsize
     if used * dtype.itemsize > _SHORT_OCTETS:
         # Stop decompression as soon as the data exceeds the declared size.
-        found = zlib.decompressobj().decompress(found, octets + 1)
-    if len(found) != octets:
-        raise ValueError(f"{len(found)} octets for {octets}")
+        result = zlib.decompressobj().decompress(result, octets + 1)
+    if len(result) != octets:
+        raise ValueError(f"{len(result)} octets for {octets}")
     array = np.zeros(count, dtype)
     if count:
         array[:] = np.frombuffer(plain["rest"], dtype, 1)[0]
-    array[:used] = np.frombuffer(found, kept)
+    array[:used] = np.frombuffer(result, stored)
     return array.reshape(shape)

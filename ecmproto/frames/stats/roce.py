@@ -166,21 +166,21 @@ class RoceState(NamedTuple):
 
 
 def _new_state() -> RoceState:
-    places = (MAX_QUEUE_PAIRS, MAX_IN_PAIR)
+    shape = (MAX_QUEUE_PAIRS, MAX_IN_PAIR)
     live = np.full((MAX_QUEUE_PAIRS, _FIXED), _UNKNOWN, np.int64)
     live[:, (_SLACK, _ALL_PENDING)] = 0
     live[:, _FIRST_CE] = _NO_TIME
     return RoceState(
         counts=np.zeros((MAX_QUEUE_PAIRS, _COUNTS), np.int64),
         live=live,
-        pending=np.full(places, _NO_TIME, np.int64),
-        tied=np.zeros(places, np.int64),
-        delay_row=np.full(places, NO_NUMBER, np.int64),
-        pair_rows=np.full(places, NO_NUMBER, np.int64),
+        pending=np.full(shape, _NO_TIME, np.int64),
+        tied=np.zeros(shape, np.int64),
+        delay_row=np.full(shape, NO_NUMBER, np.int64),
+        pair_rows=np.full(shape, NO_NUMBER, np.int64),
         pair_count=np.zeros(MAX_QUEUE_PAIRS, np.int64),
         reverse=np.full(MAX_QUEUE_PAIRS, NO_NUMBER, np.int64),
         first_cnp=np.full(MAX_QUEUE_PAIRS, _NO_TIME, np.int64),
-        first_since=np.full(places, _NO_TIME, np.int64),
+        first_since=np.full(shape, _NO_TIME, np.int64),
         delay_rows=np.zeros(1, np.int64),
     )
 
@@ -194,9 +194,9 @@ def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
     """
     first, last, at = live[row, _NAKED], live[row, _NAKED_LAST], live[row, _AGAIN_AT]
     mask = _PSNS - 1
-    asked = first != _UNKNOWN and (psn - first) & mask <= (last - first) & mask
+    requested = first != _UNKNOWN and (psn - first) & mask <= (last - first) & mask
     ahead = (psn - at) & mask if at != _UNKNOWN else _HALF
-    if asked and ahead != 0:
+    if requested and ahead != 0:
         # With go-back-N, the retransmission would have continued at the next PSN.
         counts[row, _SELECTIVES] += live[row, _FROM] != _UNKNOWN and ahead < _HALF
         live[row, _FROM], live[row, _AGAIN] = psn, 1
@@ -206,7 +206,7 @@ def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
         counts[row, _UNASKED] += 1
         live[row, _FROM] = _UNKNOWN
     live[row, _AGAIN_AT] = (psn + 1) & mask
-    if asked:
+    if requested:
         live[row, _NAKED] = _UNKNOWN if psn == last else (psn + 1) & mask
 
 
@@ -392,8 +392,8 @@ class RoceCounts:
         is_cnp = events.opcode == CNP_OPCODE
         marks = (True, events.ecn != NOT_ECT, (events.ecn == CE) & ~is_cnp, is_cnp)
         for row, mask in enumerate(marks):
-            there = slots[(slots != NO_SLOT) & mask]
-            self._over_time.values[row] += np.bincount(there, minlength=self._timeline.most)
+            present = slots[(slots != NO_SLOT) & mask]
+            self._over_time.values[row] += np.bincount(present, minlength=self._timeline.most)
         self._apply(events)
         if seen is not None:
             seen(events)
@@ -479,25 +479,25 @@ class RoceCounts:
 
         ``before`` is the state of ``later`` after the stored frames.
         """
-        here, there = self._state, later._state
+        here, other = self._state, later._state
         delays = np.full(MAX_DELAYS, NO_NUMBER, np.int64)
         for theirs in range(later._known):
             own = int(numbers[theirs])
             if own == NO_NUMBER:
                 continue
-            self._add_row(own, there.live[theirs], before.live[theirs])
+            self._add_row(own, other.live[theirs], before.live[theirs])
             self._add_first_cnp(own, theirs, later, before, numbers)
-            here.counts[own] += there.counts[theirs] - before.counts[theirs]
+            here.counts[own] += other.counts[theirs] - before.counts[theirs]
             for index, row, slot in self._slots(theirs, later, numbers):
-                here.tied[own, slot] |= there.tied[theirs, index]
-                if there.counts[theirs, _CNPS] > before.counts[theirs, _CNPS]:
-                    here.pending[own, slot] = there.pending[theirs, index]
+                here.tied[own, slot] |= other.tied[theirs, index]
+                if other.counts[theirs, _CNPS] > before.counts[theirs, _CNPS]:
+                    here.pending[own, slot] = other.pending[theirs, index]
                 elif here.pending[own, slot] == _NO_TIME:
-                    since = there.pending[theirs, index]
-                    if since == _NO_TIME and not there.counts[theirs, _CNPS]:
-                        since = there.live[row, _FIRST_CE]
+                    since = other.pending[theirs, index]
+                    if since == _NO_TIME and not other.counts[theirs, _CNPS]:
+                        since = other.live[row, _FIRST_CE]
                     here.pending[own, slot] = since
-                number = int(there.delay_row[theirs, index])
+                number = int(other.delay_row[theirs, index])
                 if number == NO_NUMBER:
                     continue
                 if here.delay_row[own, slot] == NO_NUMBER and here.delay_rows[0] < MAX_DELAYS:
@@ -512,10 +512,10 @@ class RoceCounts:
 
         Each flow is a tuple of the index in ``later``, the row in ``later`` and the slot in this count.
         """
-        there = later._state
-        back = int(there.reverse[there.live[theirs, _PAIR]])
-        for index in range(min(int(there.pair_count[back]), MAX_IN_PAIR) if back >= 0 else 0):
-            row = int(there.pair_rows[back, index])
+        other = later._state
+        back = int(other.reverse[other.live[theirs, _PAIR]])
+        for index in range(min(int(other.pair_count[back]), MAX_IN_PAIR) if back >= 0 else 0):
+            row = int(other.pair_rows[back, index])
             flow = int(numbers[row])
             slot = int(self._state.live[flow, _SLOT]) if flow != NO_NUMBER else NO_NUMBER
             if slot != NO_NUMBER:
@@ -527,8 +527,8 @@ class RoceCounts:
         """Add the delay of the first CNP after the stored frames. This delay may start in the earlier
         frames.
         """
-        here, there = self._state, later._state
-        time_ns = int(there.first_cnp[theirs])
+        here, other = self._state, later._state
+        time_ns = int(other.first_cnp[theirs])
         if time_ns == _NO_TIME:
             return
         is_first = not here.counts[own, _CNPS]
@@ -537,7 +537,7 @@ class RoceCounts:
         for index, row, slot in self._slots(theirs, later, numbers):
             since_ns = int(here.live[numbers[row], _FIRST_CE] if is_first else here.pending[own, slot])
             if since_ns == _NO_TIME:
-                since_ns = int(there.first_since[theirs, index])
+                since_ns = int(other.first_since[theirs, index])
             if is_first:
                 here.first_since[own, slot] = since_ns
             else:
@@ -727,13 +727,13 @@ def network_ends(
         if np.array_equal(column.rows, rows):
             marks = np.asarray(column.values).astype(np.int64) & 3
             return _halves(counted.columns, source, rows), _halves(counted.columns, destination, rows), marks
-        there = np.isin(rows, column.rows)
-        if not there.any():
+        present = np.isin(rows, column.rows)
+        if not present.any():
             continue
-        chosen = rows[there]
-        ecn[there] = counted.values(service, chosen) & 3
+        chosen = rows[present]
+        ecn[present] = counted.values(service, chosen) & 3
         for end, name in enumerate((source, destination)):
-            halves[end, 0, there], halves[end, 1, there] = _halves(counted.columns, name, chosen)
+            halves[end, 0, present], halves[end, 1, present] = _halves(counted.columns, name, chosen)
     return (halves[0, 0], halves[0, 1]), (halves[1, 0], halves[1, 1]), ecn
 
 

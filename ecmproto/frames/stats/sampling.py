@@ -79,8 +79,8 @@ class _Items:
                 sums[number, 1] += self._by_item(item[of_rate], values**2)
 
     def _by_item(self, item: Int64, values: Floats) -> Floats:
-        there = item != _NO_ITEM
-        sums: Floats = np.bincount(item[there], weights=values[there], minlength=self._count).astype(
+        present = item != _NO_ITEM
+        sums: Floats = np.bincount(item[present], weights=values[present], minlength=self._count).astype(
             np.float64
         )
         return sums

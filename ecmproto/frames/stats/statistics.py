@@ -884,11 +884,11 @@ class Statistics(Tabular):
     @property
     def linktypes(self) -> Mapping[str, int]:
         """Number of frames per link type."""
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         for interface in self.interfaces:
             if interface.frames:
-                found[interface.linktype_name] = found.get(interface.linktype_name, 0) + interface.frames
-        return found
+                result[interface.linktype_name] = result.get(interface.linktype_name, 0) + interface.frames
+        return result
 
     def interface_name(self, index: int) -> str:
         """Return the name of an interface in the capture, or its number. The name can contain any
@@ -907,8 +907,8 @@ class Statistics(Tabular):
         ]
 
     def __repr__(self) -> str:
-        kinds = ", ".join(f"{each.kind.title} {each.frames:,}" for each in self.kinds)
-        return f"{counted(self.frames, 'frame')} in {format_time(self.span.duration_ns)}: {kinds}"
+        names = ", ".join(f"{each.kind.title} {each.frames:,}" for each in self.kinds)
+        return f"{counted(self.frames, 'frame')} in {format_time(self.span.duration_ns)}: {names}"
 
     def frames_per_s(self, each: Any) -> float | None:
         """Return the mean frame rate per second over the time span, or ``None`` if the duration is 0."""
@@ -964,13 +964,13 @@ def members(value: Any, whole: object) -> dict[str, Any]:
     """
     made: dict[str, Any] = {}
     for name, source, plain in _entries(type(value)):  # type: ignore[arg-type]
-        found = value_of(value, source, whole) if plain is None else plain(getattr(value, source))
-        if type(found) not in _SINGLE:
-            found = _plain(found, whole)
+        result = value_of(value, source, whole) if plain is None else plain(getattr(value, source))
+        if type(result) not in _SINGLE:
+            result = _plain(result, whole)
         if name == "*":
-            made.update(found)
+            made.update(result)
         else:
-            made[name] = found
+            made[name] = result
     return made
 
 

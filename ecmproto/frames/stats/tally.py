@@ -72,12 +72,12 @@ def _of_rows(column: Column, rows: NDArray[np.int32]) -> NDArray[Any]:
         return values[rows]
     if np.array_equal(column.rows, rows):
         return values
-    places = np.searchsorted(column.rows, rows)
-    there = places < len(column)
-    there[there] = column.rows[places[there]] == rows[there]
-    found = np.zeros((len(rows), *values.shape[1:]), values.dtype)
-    found[there] = values[places[there]]
-    return found
+    indices = np.searchsorted(column.rows, rows)
+    present = indices < len(column)
+    present[present] = column.rows[indices[present]] == rows[present]
+    result = np.zeros((len(rows), *values.shape[1:]), values.dtype)
+    result[present] = values[indices[present]]
+    return result
 
 
 def address_octets(number: int) -> bytes | None:
@@ -273,11 +273,11 @@ class Series:
 
 
 def _joined(values: Int64, used: int, first: int, factor: int, new_first: int) -> Int64:
-    places = (np.arange(used) + first) // factor - new_first
+    positions = (np.arange(used) + first) // factor - new_first
     joined = np.zeros_like(values)
     if used:
-        starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
-        joined[:, places[starts]] = np.add.reduceat(values[:, :used], starts, axis=1)
+        starts = np.flatnonzero(np.diff(positions, prepend=positions[0] - 1))
+        joined[:, positions[starts]] = np.add.reduceat(values[:, :used], starts, axis=1)
     return joined
 
 
@@ -437,10 +437,10 @@ class Distributions:
     def _grow(self, rows: int) -> None:
         have = len(self._counts)
         if have < rows:
-            room = max(rows, 2 * have)
-            counts = np.zeros((room, 2 * _SIDE), np.int64)
+            space = max(rows, 2 * have)
+            counts = np.zeros((space, 2 * _SIDE), np.int64)
             counts[:have] = self._counts
-            ends = np.tile(np.array([[0], [_MIN], [_GREATEST]], np.int64), (1, room))
+            ends = np.tile(np.array([[0], [_MIN], [_GREATEST]], np.int64), (1, space))
             ends[:, :have] = self._ends
             self._counts, self._ends = counts, ends
 

@@ -151,30 +151,30 @@ class FilterRun(Background):
         self._tester = Tester(filter, pages, ethertypes)
 
     def _work(self) -> None:
-        pages, found = self._pages, self.found
+        pages, result = self._pages, self.found
         while not self._stopping:
-            if found.scanned == pages.frames:
+            if result.scanned == pages.frames:
                 # A live capture may have no new frames for hours.
-                if not pages.wait(found.scanned, 0.5) and pages.complete:
+                if not pages.wait(result.scanned, 0.5) and pages.complete:
                     return
                 continue
-            page = pages.page_of(found.scanned)
-            columns = found.scanned > 0 and many(pages.frames - found.scanned)
+            page = pages.page_of(result.scanned)
+            columns = result.scanned > 0 and many(pages.frames - result.scanned)
             stop = min(page + (_PAGES_AT_ONCE if columns else 1), pages.count)
             self._test(page, stop, columns)
 
     def _test(self, page: int, stop: int, columns: bool) -> None:
-        found = self.found
+        result = self.found
         until = self._pages.first_of(stop)
         for batch in self._pages.batches(page, stop, compiled=columns):
             if self._stopping:
                 return
             # A page may have grown since a part of it was tested.
-            rest = _from(batch, found.scanned)
+            rest = _from(batch, result.scanned)
             if len(rest):
-                found.extend(self._tester.mask(rest, columns=columns))
-        if found.scanned < until:  # the frames are no longer in the file
-            found.extend(np.zeros(until - found.scanned, np.bool_))
+                result.extend(self._tester.mask(rest, columns=columns))
+        if result.scanned < until:  # the frames are no longer in the file
+            result.extend(np.zeros(until - result.scanned, np.bool_))
 
 
 def _from(batch: Batch, frame: int) -> Batch:

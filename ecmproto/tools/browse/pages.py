@@ -168,13 +168,13 @@ class Pages:
 
     def _step(self) -> bool:
         """Index the next batch, and return whether there was a batch."""
-        place = self._reader.place
+        position = self._reader.place
         batch = next(self._batches, None)
         self._reader.batch_frames = _INDEXED_FRAMES
         if batch is None:
             return False
         with self._grew:
-            self._add(place, batch)
+            self._add(position, batch)
             self._grew.notify_all()
         return True
 
@@ -222,9 +222,9 @@ class Pages:
         # Pages are read with the state of the first page, so a range ends where the state changes.
         bounds = [at for at, _ in self._states if page < at < stop]
         for first, last in zip([page, *bounds], [*bounds, stop], strict=True):
-            place, octets = self._read(first, last)
+            position, octets = self._read(first, last)
             frames = _INDEXED_FRAMES if compiled else PAGE_FRAMES
-            yield from self._reader.parse(place, octets, frames=frames, compiled=compiled)
+            yield from self._reader.parse(position, octets, frames=frames, compiled=compiled)
 
     def page(self, page: int) -> tuple[Batch, ...]:
         """Return the frames of a page, from the cache if possible."""
@@ -234,9 +234,9 @@ class Pages:
             if cached is not None:
                 self._cache.move_to_end(key)
                 return cached[0]
-        place, octets = self._read(page, page + 1)
-        frames = max(PAGE_FRAMES, key[1] - place.frames)
-        batches = tuple(self._reader.parse(place, octets, frames=frames, compiled=False))
+        position, octets = self._read(page, page + 1)
+        frames = max(PAGE_FRAMES, key[1] - position.frames)
+        batches = tuple(self._reader.parse(position, octets, frames=frames, compiled=False))
         with self._grew:
             self._cache[key] = batches, len(octets)
             self._cached_octets += len(octets)

@@ -227,10 +227,12 @@ class Checker:
         layers = [frozenset(word.split(":")) for word in protocols.words]
         looked_at: dict[_Group, Mask] = {}
         for group in self._groups:
-            there = np.array([not group.on or not group.layers.isdisjoint(each) for each in layers], np.bool_)
-            if not there.any() and not (ERROR in group.on and len(malformed)):
+            present = np.array(
+                [not group.on or not group.layers.isdisjoint(each) for each in layers], np.bool_
+            )
+            if not present.any() and not (ERROR in group.on and len(malformed)):
                 continue
-            rows = there[protocols.codes]
+            rows = present[protocols.codes]
             if ERROR in group.on:
                 rows[malformed] = True
             looked_at[group] = rows
@@ -262,12 +264,12 @@ class Checker:
     def _look(self, group: _Group, rows: Rows) -> None:
         """Apply the rules of a group to the frames of a batch that have the ``on`` fields of the group."""
         if group.on:
-            there = np.zeros(len(rows), np.bool_)
+            present = np.zeros(len(rows), np.bool_)
             for name in group.on:
-                there |= rows.has(name)
-            if not there.all():
-                if there.any():
-                    self._look_among(group, rows.batch.select(there))
+                present |= rows.has(name)
+            if not present.all():
+                if present.any():
+                    self._look_among(group, rows.batch.select(present))
                 return
         for rule, parameters in group.expressions:
             assert rule.expression is not None
@@ -310,8 +312,8 @@ class Checker:
         self._frames += later._frames
         self._first_ns = later._first_ns if self._first_ns is None else self._first_ns
         self._report.join(later._report, shift)
-        for here, there in zip(self._memories, later._memories, strict=True):
-            here.join(there, shift)
+        for here, other in zip(self._memories, later._memories, strict=True):
+            here.join(other, shift)
 
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
@@ -379,11 +381,11 @@ def _blamed_on(rule: Rule) -> Iterator[None]:
     except Exception as error:
         if not rule.source or isinstance(error, EcmprotoError):
             raise
-        told = f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
         if isinstance(error, KeyError):
-            told += ": the rule does not declare this field"
+            text += ": the rule does not declare this field"
         raise SpecError(
-            where=f"rules {rule.source}: {rule.id}", needed="a rule without errors", got=told
+            where=f"rules {rule.source}: {rule.id}", needed="a rule without errors", got=text
         ) from error
 
 

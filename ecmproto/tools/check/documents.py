@@ -26,12 +26,12 @@ _SHOWN_IN_CASE = 10
 
 def sentence_of(finding: Finding) -> str:
     """Return a sentence with the fault, the measured value and the allowed value of a finding."""
-    told = finding.what
+    text = finding.what
     if finding.measured is not None:
-        told += f": {finding.measured}"
+        text += f": {finding.measured}"
     if finding.allowed is not None:
-        told += f", expected {finding.allowed}"
-    return told
+        text += f", expected {finding.allowed}"
+    return text
 
 
 def interface_name(interfaces: Sequence[Interface], index: int | None) -> str | None:
@@ -184,10 +184,10 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
 
 
 def _sarif_result(finding: Finding, checked: Checked, path: str, index: Mapping[str, int]) -> dict[str, Any]:
-    place: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "index": 0}}}
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(path), "index": 0}}}
     if finding.frame is not None:
         name = f"frame {finding.frame}"
-        place["logicalLocations"] = [
+        location["logicalLocations"] = [
             {"name": name, "fullyQualifiedName": f"{path}:{finding.frame}", "kind": "frame"}
         ]
     rule = checked.results[index[finding.rule]].rule
@@ -196,7 +196,7 @@ def _sarif_result(finding: Finding, checked: Checked, path: str, index: Mapping[
         "ruleIndex": index[finding.rule],
         "level": rule.severity,
         "message": {"text": f"{finding.subject}: {sentence_of(finding)}"},
-        "locations": [place],
+        "locations": [location],
         "partialFingerprints": {"rule/subject/frame": f"{finding.rule}/{finding.subject}/{finding.frame}"},
         "properties": {
             key: value

@@ -232,12 +232,12 @@ class FirstEvents:
         """Return a column of the first events of the given keys, with ``missing`` for unknown keys."""
         order = np.argsort(self.keys, kind="stable")
         known = self.keys[order]
-        found = np.full(len(keys), missing, np.int64)
+        result = np.full(len(keys), missing, np.int64)
         if len(known):
-            places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            there = known[places] == keys
-            found[there] = self.events[order[places[there]], column]
-        return found
+            indices = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+            present = known[indices] == keys
+            result[present] = self.events[order[indices[present]], column]
+        return result
 
     @property
     def is_full(self) -> bool:

@@ -77,8 +77,8 @@ def _from_python(path: str) -> Family:
     except OSError:
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise SpecError(where=f"rules {path}", needed="a module that can be imported", got=told) from error
+        text = f"{type(error).__name__}: {error}"
+        raise SpecError(where=f"rules {path}", needed="a module that can be imported", got=text) from error
     family = getattr(module, "FAMILY", None)
     if isinstance(family, Family):
         return family
@@ -146,8 +146,8 @@ def _subject(name: str, where: str) -> Subject:
 
     field = find(name)
     if field is None or field.kind not in ("number", "mac", "cpid"):
-        told = hint(name) if field is None else ""
-        raise SpecError(where=where, needed="a subject: a field with a number", got=repr(name), hint=told)
+        message = hint(name) if field is None else ""
+        raise SpecError(where=where, needed="a subject: a field with a number", got=repr(name), hint=message)
     text = {"mac": mac_of_key, "cpid": cpid_of_key}.get(field.kind, str)
     return Subject(name=name, fields=(name,), key=partial(value_of, name), text=text)
 
@@ -182,8 +182,8 @@ class FilterTest:
         from ecmproto.frames.columns.selection import selected
 
         about, needed = self.compiled()
-        there = selected(rows.batch, about, interfaces=rows.interfaces, ethertypes=rows.ethertypes)
+        present = selected(rows.batch, about, interfaces=rows.interfaces, ethertypes=rows.ethertypes)
         if needed is None:
-            return Judged(there, f"the frame matches {self._about}", about=there)
+            return Judged(present, f"the frame matches {self._about}", about=present)
         holds = selected(rows.batch, needed, interfaces=rows.interfaces, ethertypes=rows.ethertypes)
-        return Judged(there & ~holds, f"the frame does not match {self._needed}", about=there)
+        return Judged(present & ~holds, f"the frame does not match {self._needed}", about=present)

@@ -23,7 +23,7 @@ def as_markdown(rule: Rule, family: Family | None) -> str:
     """Return the documentation page of a rule."""
     lines = [f"# {rule.id}: {rule.name}", "", f"**{rule.sentence}**", ""]
     lines += [*textwrap.wrap(rule.why, 110, break_on_hyphens=False), ""] if rule.why else []
-    lines += [f"- {name}: {told}" for name, told in _facts(rule, markdown=True)]
+    lines += [f"- {name}: {texts}" for name, texts in _facts(rule, markdown=True)]
     parameters = parameters_of(rule, family)
     if parameters:
         lines += ["", "| parameter | default | range | meaning |", "|---|---|---|---|"]
@@ -35,11 +35,11 @@ def as_text(rule: Rule, family: Family | None, *, width: int = 80) -> str:
     """Return the description of a rule as text for a terminal."""
     lines = [f"{rule.id} {rule.name}", "", *textwrap.wrap(rule.sentence, width, break_on_hyphens=False), ""]
     lines += [*textwrap.wrap(rule.why, width, break_on_hyphens=False), ""] if rule.why else []
-    for name, told in _facts(rule, markdown=False):
-        lines += textwrap.wrap(f"{name:<10} {told}", width, subsequent_indent=" " * 11)
+    for name, text in _facts(rule, markdown=False):
+        lines += textwrap.wrap(f"{name:<10} {text}", width, subsequent_indent=" " * 11)
     for name, default, within, doc in parameters_of(rule, family):
-        told = f"--set {name}={default}  {doc} ({within})"
-        lines += textwrap.wrap(told, width, initial_indent="  ", subsequent_indent="      ")
+        text = f"--set {name}={default}  {doc} ({within})"
+        lines += textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="      ")
     return "\n".join(lines)
 
 

@@ -43,18 +43,20 @@ def chosen(
     def named(names: Iterable[str]) -> set[str]:
         ids: set[str] = set()
         for name in names:
-            kept = {
+            remaining = {
                 rule.id for family in families for rule in family.rules
                 if family.name == name.lower() or rule.id.startswith(name.upper())
             }  # fmt: skip
-            if not kept:
+            if not remaining:
                 known = [*(family.name for family in families), *(rule.id for rule in rules)]
                 raise unknown_name(name, known, kind="rule")
-            ids |= kept
+            ids |= remaining
         return ids
 
-    wanted, unwanted = named(select), named(ignore)
-    return tuple(rule for rule in rules if (not wanted or rule.id in wanted) and rule.id not in unwanted)
+    requested, unwanted = named(select), named(ignore)
+    return tuple(
+        rule for rule in rules if (not requested or rule.id in requested) and rule.id not in unwanted
+    )
 
 
 def settings_of(

@@ -107,7 +107,7 @@ class _Counts:
         if len(keys):
             judged, wrong, interfaces = np.array(list(later.cases.values()), np.int64).T
             self.add(keys, judged, wrong, interfaces + shift.interfaces)
-        self.others = [here + there for here, there in zip(self.others, later.others, strict=True)]
+        self.others = [here + other for here, other in zip(self.others, later.others, strict=True)]
 
 
 class Report:
@@ -130,8 +130,8 @@ class Report:
         about = judged.about
         needed = self.rules[rule].fields
         if needed:
-            there = rows.have(needed)
-            about = there if about is None else about & there
+            present = rows.have(needed)
+            about = present if about is None else about & present
         wrong = judged.wrong if about is None else judged.wrong & about
         keys, which = rows.subjects(subject)
         wrong_rows = np.flatnonzero(wrong)
@@ -178,26 +178,26 @@ class Report:
 
     def _last_listed(self, rule: str) -> int:
         """Return the highest frame number of the kept findings of a rule."""
-        found = self._findings[rule]
-        if len(found) < self.maximum:
+        result = self._findings[rule]
+        if len(result) < self.maximum:
             return _NO_FRAME
-        if len(found) > self.maximum:
-            found.sort(key=_frame_number)
-            del found[self.maximum :]
-        return max(map(_frame_number, found), default=0)
+        if len(result) > self.maximum:
+            result.sort(key=_frame_number)
+            del result[self.maximum :]
+        return max(map(_frame_number, result), default=0)
 
     def _list(self, rule: str, at: Where, rows: list[int], judged: Judged) -> None:
         text = self.rules[rule].subject.text
-        for place, row in enumerate(rows):
-            number, time_ns = int(at.number[place]), int(at.time_ns[place])
+        for index, row in enumerate(rows):
+            number, time_ns = int(at.number[index]), int(at.time_ns[index])
             self._findings[rule].append(
                 Finding(
                     rule=rule,
                     frame=number or None,
                     time_ns=None if time_ns == NO_TIME else time_ns,
-                    interface=int(at.interface[place]),
-                    key=int(at.subject[place]),
-                    subject=text(int(at.subject[place])),
+                    interface=int(at.interface[index]),
+                    key=int(at.subject[index]),
+                    subject=text(int(at.subject[index])),
                     what=judged.what if isinstance(judged.what, str) else judged.what(row),
                     measured=_value_at(judged.measured, row),
                     allowed=_value_at(judged.allowed, row),
@@ -208,7 +208,7 @@ class Report:
         """Return an independent copy of the report."""
         copied = Report((), self.maximum)
         copied.rules = self.rules
-        copied._findings = {name: list(found) for name, found in self._findings.items()}
+        copied._findings = {name: list(results) for name, results in self._findings.items()}
         copied._notes = dict(self._notes)
         for name in self.rules:
             copied._counts[name] = counts = _Counts()
@@ -218,11 +218,11 @@ class Report:
 
     def join(self, later: Report, shift: Shift) -> None:
         """Add the report of a later part."""
-        for name, found in later._findings.items():
+        for name, result in later._findings.items():
             last = self._last_listed(name)
             self._findings[name] += [
                 _moved(each, shift, self.rules[name].subject)
-                for each in found
+                for each in result
                 if last == _NO_FRAME or _frame_number(each) + shift.frames <= last
             ]
             self._last_listed(name)

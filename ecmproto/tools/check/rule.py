@@ -195,8 +195,8 @@ class Settings:
 
     def of(self, cls: type[_Parameters]) -> _Parameters:
         """Return the parameters of a family."""
-        found = self._parameters.get(cls, None)
-        return cls() if found is None else found  # type: ignore[return-value]
+        result = self._parameters.get(cls, None)
+        return cls() if result is None else result  # type: ignore[return-value]
 
     def is_given(self, name: str) -> bool:
         """Return whether the user gave a parameter. ``name`` is the full name, such as ``qcn.w``."""
@@ -290,10 +290,10 @@ class Rows:
 
     def have(self, names: Sequence[str]) -> Mask:
         """Return a mask of the rows with all named fields."""
-        there = np.ones(len(self), np.bool_)
+        present = np.ones(len(self), np.bool_)
         for name in names:
-            there &= self.has(name)
-        return there
+            present &= self.has(name)
+        return present
 
     @functools.cached_property
     def is_tagged(self) -> Mask:
@@ -341,9 +341,9 @@ def _int64(column: Column, rows: int) -> Int64:
         values = octets.view(">i8").reshape(-1)
     if len(outer) == rows:
         return values.astype(np.int64)
-    found = np.zeros(rows, np.int64)
-    found[outer.rows] = values.astype(np.int64)
-    return found
+    result = np.zeros(rows, np.int64)
+    result[outer.rows] = values.astype(np.int64)
+    return result
 
 
 def mac_of_key(key: int) -> str:

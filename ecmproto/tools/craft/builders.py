@@ -184,9 +184,9 @@ def _complete_sequence(stack: Stack) -> None:
     part = stack.parts[index]
     value = part.values.get(part.cls.sequence_key)
     named = part.cls() if value is None else part.cls().replace(**{part.cls.sequence_key: value})
-    for place, cls in enumerate(named.sequence_behind(), index + 1):
-        if place == len(stack.parts) or stack.parts[place].cls is not cls:
-            stack.parts.insert(place, Part(cls))
+    for position, cls in enumerate(named.sequence_behind(), index + 1):
+        if position == len(stack.parts) or stack.parts[position].cls is not cls:
+            stack.parts.insert(position, Part(cls))
     if part.cls.closed_by is not None and stack.parts[-1].cls is not part.cls.closed_by:
         stack.parts.append(Part(part.cls.closed_by))
 
@@ -245,9 +245,9 @@ def _complete_lldp(stack: Stack) -> None:
 
 def _kind(stack: Stack) -> Part:
     """Return the part that determines the frame type: a message, a control frame, or else the last part."""
-    kinds = ("message", "flow control")
+    types = ("message", "flow control")
     # every LLDPDU ends with an empty TLV
-    return next((part for part in stack.parts if part.cls.role in kinds or part.is_tlv), stack.parts[-1])
+    return next((part for part in stack.parts if part.cls.role in types or part.is_tlv), stack.parts[-1])
 
 
 def _addresses(stack: Stack) -> tuple[bytes, bytes]:
@@ -378,12 +378,12 @@ def _arp(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
     For other address types, a missing address gets zeros and the length of the given address.
     """
     known = {"src_hw": addresses[1], "src_proto": SOURCE_IP, "dst_proto": DESTINATION_IP}
-    kinds = {field.key: field.kind for field in part.cls.layout}
-    values: dict[str, int | bytes] = {key: value for key, value in known.items() if kinds[key] != "octets"}
+    formats = {field.key: field.kind for field in part.cls.layout}
+    values: dict[str, int | bytes] = {key: value for key, value in known.items() if formats[key] != "octets"}
     for one, other in (("src_hw", "dst_hw"), ("src_proto", "dst_proto")):
         for given, left in ((one, other), (other, one)):
             octets = part.values.get(given)
-            if kinds[left] == "octets" and isinstance(octets, bytes):
+            if formats[left] == "octets" and isinstance(octets, bytes):
                 values[left] = bytes(len(octets))
     return values
 

@@ -148,8 +148,8 @@ def _check_row_groups(path: str, metadata: Any) -> None:
     """
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
-        for place in range(group.num_columns):
-            column = group.column(place)
+        for position in range(group.num_columns):
+            column = group.column(position)
             where = f"{path}: column {escaped(column.path_in_schema)}"
             values = max(1, column.num_values)
             if column.total_uncompressed_size > values * MAX_VALUE_OCTETS:
@@ -164,20 +164,20 @@ def _gathered(path: str, pieces: Iterable[pa.RecordBatch], pa: Any) -> Iterator[
 
     A batch also ends when its size reaches `BATCH_OCTETS`.
     """
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     rows = octets = 0
     for piece in pieces:
         size = piece.nbytes
         if size > MAX_VALUE_OCTETS:
             _check_lengths(path, piece, pa)
-        if held and (rows + piece.num_rows > BATCH_ROWS or octets >= BATCH_OCTETS):
-            yield _joined(held, pa)
-            held, rows, octets = [], 0, 0
-        held.append(piece)
+        if pending and (rows + piece.num_rows > BATCH_ROWS or octets >= BATCH_OCTETS):
+            yield _joined(pending, pa)
+            pending, rows, octets = [], 0, 0
+        pending.append(piece)
         rows += piece.num_rows
         octets += size
-    if held:
-        yield _joined(held, pa)
+    if pending:
+        yield _joined(pending, pa)
 
 
 def _joined(pieces: list[pa.RecordBatch], pa: Any) -> pa.RecordBatch:
@@ -436,8 +436,8 @@ class _Template:
         targets = [
             Target(name=name, layer=made.parts.index(part), field=field) for name, part, field in named
         ]
-        places = {name for name, _, _ in named} | {TIME}
-        self._targets = [*targets, *targets_of(made.frame, [name for name in rows if name not in places])]
+        used_names = {name for name, _, _ in named} | {TIME}
+        self._targets = [*targets, *targets_of(made.frame, [name for name in rows if name not in used_names])]
         check_once(made.frame, self._targets)
 
     def chunk(self, rows: Rows, count: int) -> Chunk:
@@ -479,8 +479,8 @@ def _times(cells: Any, count: int) -> NDArray[np.int64]:
 
 
 def _seconds(text: Any, row: int | None) -> int:
-    found = _SECONDS.fullmatch(text) if isinstance(text, str) else None
-    time_ns = int(found[1]) * NS_PER_S + int((found[2] or "").ljust(9, "0")) if found else MAX_TIME_NS + 1
+    match = _SECONDS.fullmatch(text) if isinstance(text, str) else None
+    time_ns = int(match[1]) * NS_PER_S + int((match[2] or "").ljust(9, "0")) if match else MAX_TIME_NS + 1
     if time_ns > MAX_TIME_NS:
         raise column_error(TIME, "seconds since 1970 such as 1.000000001", shown(text), row)
     return time_ns
@@ -497,11 +497,11 @@ def _linktype(rows: Rows) -> int:
     """Return the link type of frames, based on the first layer of the frames."""
     protocols = rows["frame.protocols"].unique().to_pylist() if "frame.protocols" in rows else []
     starts = {str(each).partition(":")[0] for each in protocols}
-    found = {_LINKTYPES.get(start, ETHERNET) for start in starts - {"data", ""}} or {ETHERNET}
-    if len(found) > 1:
+    result = {_LINKTYPES.get(start, ETHERNET) for start in starts - {"data", ""}} or {ETHERNET}
+    if len(result) > 1:
         got = " and ".join(sorted(starts))
         raise column_error("frame.protocols", "frames of one link type", f"some that start with {got}")
-    return found.pop()
+    return result.pop()
 
 
 @contextlib.contextmanager

@@ -110,17 +110,17 @@ class Expectation:
 
     def item(self) -> dict[str, Any]:
         """Return the expectation as an ``[[expect]]`` item of a specification for `expectations_from`."""
-        found: dict[str, Any] = {"name": self.name, "side": self.side}
-        found |= {key: getattr(self, key) for key in ("filter", "octets") if getattr(self, key)}
-        found["frames"] = _written(self.frames, str)
+        result: dict[str, Any] = {"name": self.name, "side": self.side}
+        result |= {key: getattr(self, key) for key in ("filter", "octets") if getattr(self, key)}
+        result["frames"] = _written(self.frames, str)
         if self.rate_fps is not None:
-            found["rate"] = _written(self.rate_fps, lambda fps: f"{fps:g}pps")
+            result["rate"] = _written(self.rate_fps, lambda fps: f"{fps:g}pps")
         if self.during_ns is not None:
-            found["during"] = _written(self.during_ns, _time_text)
+            result["during"] = _written(self.during_ns, _time_text)
         for key, ns in (("latency", self.latency_ns), ("pause", self.pause_ns)):
             if ns is not None:
-                found[key] = _time_text(ns)
-        return found | {key: True for key in _FLAGS if getattr(self, key)}
+                result[key] = _time_text(ns)
+        return result | {key: True for key in _FLAGS if getattr(self, key)}
 
 
 _FLAGS = ("in_order", "unchanged", "after_others")
@@ -135,8 +135,12 @@ def _time_text(ns: int) -> str:
 
 
 def _written(bounds: tuple[_T, _T | None], text: Callable[[_T], str]) -> str:
-    least, most = bounds
-    return text(least) if least == most else f"{text(least)}..{'' if most is None else text(most)}"
+    minimum, maximum = bounds
+    return (
+        text(minimum)
+        if minimum == maximum
+        else f"{text(minimum)}..{'' if maximum is None else text(maximum)}"
+    )
 
 
 def _bounds(given: str, read: Callable[[str], _T]) -> tuple[_T, _T | None]:
@@ -145,11 +149,11 @@ def _bounds(given: str, read: Callable[[str], _T]) -> tuple[_T, _T | None]:
     Raises ValueError or ParameterError for other text.
     """
     first, dots, last = given.partition("..")
-    least = read(first.strip())
-    most = (read(last.strip()) if last.strip() else None) if dots else least
-    if most is not None and most < least:
+    minimum = read(first.strip())
+    maximum = (read(last.strip()) if last.strip() else None) if dots else minimum
+    if maximum is not None and maximum < minimum:
         raise ValueError
-    return least, most
+    return minimum, maximum
 
 
 def _count(text: str) -> int:
@@ -173,7 +177,7 @@ def expectations_from(items: object, name: str) -> list[Expectation]:
     if not isinstance(items, list) or len(items) > _MAX_EXPECTATIONS:
         needed = f"[[expect]], one for each, at most {_MAX_EXPECTATIONS:,}"
         raise SpecError(where=name, needed=needed, got=shown(items))
-    return [_expectation(item, f"{name}: expect[{place}]") for place, item in enumerate(items)]
+    return [_expectation(item, f"{name}: expect[{index}]") for index, item in enumerate(items)]
 
 
 def _expectation(item: object, where: str) -> Expectation:
@@ -241,11 +245,15 @@ def _text_of_octets(value: object) -> str:
 
 
 def _range_text(bounds: tuple[float, float | None]) -> str:
-    least, most = bounds
-    if most is None:
-        return f"at least {least:,g}"
+    minimum, maximum = bounds
+    if maximum is None:
+        return f"at least {minimum:,g}"
     return (
-        f"{least:,g}" if least == most else f"at most {most:,g}" if not least else f"{least:,g} to {most:,g}"
+        f"{minimum:,g}"
+        if minimum == maximum
+        else f"at most {maximum:,g}"
+        if not minimum
+        else f"{minimum:,g} to {maximum:,g}"
     )
 
 
@@ -333,9 +341,9 @@ class Judge:
                     self._octets[number] = octets
                     self._due_ns[number] = due_ns
         self._exact: dict[tuple[Side, bytes], list[int]] = {}
-        for place, each in enumerate(expectations):
+        for index, each in enumerate(expectations):
             if each.octets:
-                self._exact.setdefault((each.side, bytes.fromhex(each.octets)), []).append(place)
+                self._exact.setdefault((each.side, bytes.fromhex(each.octets)), []).append(index)
         self._arrivals = [_Arrivals() for _ in expectations]
         self._left_ns: dict[int, int] = {}
         self._pauses: list[tuple[int, bool]] = []
@@ -382,18 +390,18 @@ class Judge:
         exact = self._exact.get((side, record.octets), ())
         if not exact and len(self._unexpected) < _UNEXPECTED:
             self._unexpected.setdefault(record.octets[-_TAIL_OCTETS:], record.octets)
-        places = set(exact)
-        for place, filter in enumerate(self._filters):
-            if filter is not None and self._expectations[place].side == side and filter.matches(record):
-                places.add(place)
-        for place in places:
-            found = self._arrivals[place]
-            found.times.append(time_ns)
-            found.numbers.append(-1 if number is None else number)
+        positions = set(exact)
+        for index, filter in enumerate(self._filters):
+            if filter is not None and self._expectations[index].side == side and filter.matches(record):
+                positions.add(index)
+        for index in positions:
+            arrivals = self._arrivals[index]
+            arrivals.times.append(time_ns)
+            arrivals.numbers.append(-1 if number is None else number)
             known = record.octets == sent if number is not None else record.octets in self._sent_octets(side)
-            found.changed.append(not known)
-            if not known and not found.first_changed:
-                found.first_changed = record.octets
+            arrivals.changed.append(not known)
+            if not known and not arrivals.first_changed:
+                arrivals.first_changed = record.octets
 
     def _sent_octets(self, side: Side) -> Mapping[bytes, int]:
         return self._own["far" if side == "near" else "near"]
@@ -405,10 +413,10 @@ class Judge:
 
     def verdicts(self) -> list[Verdict]:
         """Return the verdict of each expectation."""
-        return [self._verdict(place) for place in range(len(self._expectations))]
+        return [self._verdict(index) for index in range(len(self._expectations))]
 
     def _verdict(self, position: int) -> Verdict:
-        expectation, found = self._expectations[position], self._arrivals[position]
+        expectation, arrivals = self._expectations[position], self._arrivals[position]
 
         def verdict(outcome: Outcome, text: str) -> Verdict:
             return Verdict(expectation=expectation, outcome=outcome, result=text)
@@ -418,15 +426,15 @@ class Judge:
         if not self.anchored and (expectation.during_ns is not None or expectation.frames[1] == 0):
             return verdict("unknown", "no frame of the recipe was seen on either side")
         began_ns = (self._began_ns if self._began_ns is not None else self._came_ns) or 0
-        times = [time - began_ns for time in found.times]
+        times = [time - began_ns for time in arrivals.times]
         rows = list(range(len(times)))
         if expectation.during_ns is not None:
             first, last = expectation.during_ns
             rows = [row for row in rows if times[row] >= first and (last is None or times[row] <= last)]
             if expectation.after_others and not any(time < first for time in times):
                 return verdict("unknown", "no such frame came before, so there was nothing to stop")
-        problems = self._problems(expectation, found, times, rows)
-        told = self._result_text(expectation, found, times, rows)
+        problems = self._problems(expectation, arrivals, times, rows)
+        message = self._result_text(expectation, arrivals, times, rows)
         if problems and expectation.pause_ns is not None:
             lapses = self._lapses(expectation.pause_ns, began_ns)
             # frames outside of lapses arrived although they were paused
@@ -435,11 +443,11 @@ class Judge:
                 late = f"{len(lapses):,} refresh{'es' if len(lapses) > 1 else ''}"
                 return verdict(
                     "unknown",
-                    f"{told}, but {late} of the tester's own frames left too late to keep it paused",
+                    f"{message}, but {late} of the tester's own frames left too late to keep it paused",
                 )
         if problems:
-            return verdict("failed", "; ".join([told, *problems]))
-        return verdict("passed", told)
+            return verdict("failed", "; ".join([message, *problems]))
+        return verdict("passed", message)
 
     def _lapses(self, pause_ns: int, began_ns: int) -> list[tuple[int, int]]:
         """Return the start and end of each lapse of the pauses that the tester sent."""
@@ -468,8 +476,8 @@ class Judge:
         self, expectation: Expectation, results: _Arrivals, times: Sequence[int], rows: Sequence[int]
     ) -> list[str]:
         problems = []
-        least, most = expectation.frames
-        if len(rows) < least or (most is not None and len(rows) > most):
+        minimum, maximum = expectation.frames
+        if len(rows) < minimum or (maximum is not None and len(rows) > maximum):
             problems.append(f"expected {_bounds_text(expectation.frames)}")
             if expectation.octets and not rows:
                 like = self._unexpected.get(bytes.fromhex(expectation.octets)[-_TAIL_OCTETS:])
@@ -532,7 +540,7 @@ def _rate_of(times: Sequence[int]) -> float | None:
 
 def of_frames(expected: Iterable[Mapping[str, Any]]) -> list[Expectation]:
     """Return the expectations of a recipe whose steps define the received octets of each data frame."""
-    wanted = [
+    requested = [
         Expectation(
             name=f"frame {each['frame']}: {_kind_text(each)}",
             side="far",
@@ -542,7 +550,7 @@ def of_frames(expected: Iterable[Mapping[str, Any]]) -> list[Expectation]:
         for each in expected
         if each["kind"] == "data"
     ]
-    return [*wanted, Expectation(name="LLDP is not forwarded", side="far", filter="lldp", frames=(0, 0))]
+    return [*requested, Expectation(name="LLDP is not forwarded", side="far", filter="lldp", frames=(0, 0))]
 
 
 def _kind_text(each: Mapping[str, Any]) -> str:

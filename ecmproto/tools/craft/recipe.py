@@ -280,10 +280,12 @@ def rate_of(given: object) -> Spacing:
     if isinstance(given, bool) or not isinstance(given, int | str) or len(text) > _RATE_CHARACTERS:
         raise refusal
     try:
-        asked = scheduled_rate(text)
+        requested = scheduled_rate(text)
     except ParameterError:
         raise refusal from None
-    return WireRate(asked.rate_bps) if isinstance(asked, BitRate) else NS_PER_S / asked.frames_per_s
+    return (
+        WireRate(requested.rate_bps) if isinstance(requested, BitRate) else NS_PER_S / requested.frames_per_s
+    )
 
 
 @contextmanager

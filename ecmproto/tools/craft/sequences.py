@@ -290,10 +290,10 @@ def _announcement(
     """Return the step that announces the neighbour's priorities to the port."""
     line = f"{check.lldp_source}lldpcn cnpv={neighbour.cnpv:#04x} ready={neighbour.ready:#04x}"
     named = {f"{priority}": _NAMES[mode] for priority, mode in enumerate(modes)}
-    told = ", ".join(f"priority {p} {_NAMES[modes[p]]}" for p in sorted(check.parameters.cnpv))
+    texts = ", ".join(f"priority {p} {_NAMES[modes[p]]}" for p in sorted(check.parameters.cnpv))
     comment = (
         f"neighbour announces CNPV {neighbour.cnpv:#04x}, Ready {neighbour.ready:#04x}: not forwarded; "
-        f"the port's mode from now on: {told}"
+        f"the port's mode from now on: {texts}"
     )
     expected = {"kind": "lldp", "cnpv": neighbour.cnpv, "ready": neighbour.ready, "modes": named}
     return _step(line, comment, number, time_ns, expected)

@@ -185,7 +185,7 @@ def read_toml(
     frames = document.get("frames", [])
     if not isinstance(frames, list):
         raise SpecError(where=name, needed="[[frames]], one for each", got=shown(frames))
-    named = ((f"{name}: frames[{place}]", item) for place, item in enumerate(frames))
+    named = ((f"{name}: frames[{index}]", item) for index, item in enumerate(frames))
     return _items(_of_side(named, side), reading)
 
 

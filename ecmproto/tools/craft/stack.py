@@ -291,12 +291,12 @@ class Stack:
         return None
 
     def _nth(self, name: str, number: int) -> tuple[Part, Field]:
-        found = [(part, field) for part in self.parts if (field := part.own(name))]
-        if len(found) < number:
+        results = [(part, field) for part in self.parts if (field := part.own(name))]
+        if len(results) < number:
             raise SpecError(
-                where=f"{name}#{number}", needed=f"{number} layers with {name}", got=f"{len(found)} of them"
+                where=f"{name}#{number}", needed=f"{number} layers with {name}", got=f"{len(results)} of them"
             )
-        return found[number - 1]
+        return results[number - 1]
 
     def _implied(self) -> tuple[type[Layer], ...]:
         """Formats that the frame type implies if one of their fields is given."""
@@ -310,13 +310,13 @@ class Stack:
     def _insert(self, cls: type[Layer]) -> Part:
         frame = enumerate(self._frame, self._begin)
         if cls is Ethernet:
-            place = self._begin
+            position = self._begin
         elif cls is VLAN:
-            place = self._ethernet_end()
+            position = self._ethernet_end()
         else:
-            place = next((i for i, part in frame if part.cls not in _FRONT), len(self.parts))
+            position = next((i for i, part in frame if part.cls not in _FRONT), len(self.parts))
         part = Part(cls)
-        self.parts.insert(place, part)
+        self.parts.insert(position, part)
         return part
 
     def _ethernet_end(self) -> int:
@@ -420,10 +420,10 @@ def _layer_first(word: str) -> str:
 def stack_from_line(line: str, *, where: str = "frame") -> Stack:
     """Return the layers from a line. The line is split into words by the rules of a shell."""
     try:
-        words = shlex.split(line)
+        parts = shlex.split(line)
     except ValueError as error:
         raise SpecError(where=where, needed="a line with its quotes closed", got=repr(line)) from error
-    return stack_from_arguments(words, where=where)
+    return stack_from_arguments(parts, where=where)
 
 
 def give_fields(stack: Stack, fields: Mapping[str, object]) -> None:

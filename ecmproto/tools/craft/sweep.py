@@ -258,13 +258,13 @@ class Sweep:
         numbers = np.arange(count, dtype=np.int64)
         total = self.plan.combinations
         numbers = (numbers + start % total) % total if total < _WIDE else numbers + start
-        found: dict[int, Int64] = {}
+        result: dict[int, Int64] = {}
         for axis in reversed(self.plan.axes):
             if axis.count < _WIDE:
-                numbers, found[id(axis)] = np.divmod(numbers, axis.count)
+                numbers, result[id(axis)] = np.divmod(numbers, axis.count)
             else:
-                numbers, found[id(axis)] = np.zeros_like(numbers), numbers
-        return [found[id(axis)] for axis in (*self._shaping, *self._setting)]
+                numbers, result[id(axis)] = np.zeros_like(numbers), numbers
+        return [result[id(axis)] for axis in (*self._shaping, *self._setting)]
 
     def _chunk(self, digits: list[Int64], rows: int) -> Octets | list[bytes]:
         shaping, setting = digits[: len(self._shaping)], digits[len(self._shaping) :]
@@ -288,10 +288,10 @@ class Sweep:
         shapes, group = np.unique(shaping, axis=0, return_inverse=True)
         group = group.reshape(-1)
         for index, shape in enumerate(shapes.tolist()):
-            places = np.flatnonzero(group == index)
-            matrix = self._filled(tuple(shape), [axis[places] for axis in setting], len(places))
-            for row, place in enumerate(places.tolist()):
-                frames[place] = matrix[row].tobytes()
+            indices = np.flatnonzero(group == index)
+            matrix = self._filled(tuple(shape), [axis[indices] for axis in setting], len(indices))
+            for row, position in enumerate(indices.tolist()):
+                frames[position] = matrix[row].tobytes()
         return frames
 
     def _template(self, shape: tuple[int, ...]) -> FrameTemplate:
@@ -307,15 +307,15 @@ class Sweep:
             axis.part.set(axis.field, axis.at(number))
         finished = self.plan.finished()
         starts = finished.frame.boundaries()
-        places = []
+        positions = []
         for axis in self._setting:
             assert axis.field.bits is not None
             number = finished.parts.index(axis.part)
             layer = finished.frame.layers[number]
             moved = sum(len(getattr(layer, key)) for key in axis.field.behind)
             bit = 8 * (starts[number] + moved) + axis.field.bit_offset
-            places.append(BitRange(bit=bit, bits=axis.field.bits))
-        return frame_template(finished.frame, places, finished.given, checksums=not self.plan.raw)
+            positions.append(BitRange(bit=bit, bits=axis.field.bits))
+        return frame_template(finished.frame, positions, finished.given, checksums=not self.plan.raw)
 
 
 def _picked(values: AxisValues, digits: Int64, rows: slice) -> NDArray[np.unsignedinteger]:

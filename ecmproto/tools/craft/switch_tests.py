@@ -89,13 +89,13 @@ class _PauseTest:
     @property
     def mitigated(self) -> tuple[Span, ...]:
         """The time spans in which the watchdog drops or forwards frames."""
-        found: list[Span] = []
+        results: list[Span] = []
         for first, last in self.bursts:
-            if found and first < found[-1][1]:
-                found[-1] = (found[-1][0], last + self.restore_ns)
+            if results and first < results[-1][1]:
+                results[-1] = (results[-1][0], last + self.restore_ns)
             elif self.watchdog != "none" and last - first >= self.detect_ns:
-                found.append((first + self.detect_ns, last + self.restore_ns))
-        return tuple(found)
+                results.append((first + self.detect_ns, last + self.restore_ns))
+        return tuple(results)
 
 
 def _steps(test: _PauseTest) -> Iterator[Step]:
@@ -104,9 +104,9 @@ def _steps(test: _PauseTest) -> Iterator[Step]:
     words = " ".join(f"prio{priority}={{quanta}}" for priority in sorted(test.priorities))
     named = _named(test.priorities)
     for number, (time_ns, quanta) in enumerate(test.pauses):
-        told = f"pauses {named} for {format_time(test.pause_ns)}" if quanta else f"releases {named}"
+        text = f"pauses {named} for {format_time(test.pause_ns)}" if quanta else f"releases {named}"
         line = f"eth src={PAUSING_ADDRESS} pfc {words.format(quanta=quanta)}"
-        item = {"frame": line, "time": time_text(time_ns), "comment": told}
+        item = {"frame": line, "time": time_text(time_ns), "comment": text}
         frames.append((time_ns, number, Step(item=item)))
     for number, (time_ns, priority, reverse) in enumerate(_data_frames(test), 1):
         frames.append((time_ns, number, _data(test.vlan, priority, number, time_ns, reverse=reverse)))
@@ -145,13 +145,13 @@ def _flow(priority: int, *, reverse: bool) -> str:
 
 def _expectations(test: _PauseTest) -> list[Expectation]:
     every = (test.rounds, test.rounds)
-    wanted = [
+    requested = [
         Expectation(
             name="pause frames are not forwarded", side="far",
             filter=f"macc and eth.src == {PAUSING_ADDRESS}", frames=(0, 0),
         )
     ]  # fmt: skip
-    wanted += [
+    requested += [
         Expectation(
             name=f"priority {priority} comes through from the side that pauses", side="far",
             filter=_flow(priority, reverse=False), frames=every, in_order=True, unchanged=True,
@@ -162,20 +162,20 @@ def _expectations(test: _PauseTest) -> list[Expectation]:
     for priority in range(PRIORITIES):
         filter = _flow(priority, reverse=True)
         if priority in test.priorities and test.enabled:
-            wanted += _paused(test, priority, filter)
+            requested += _paused(test, priority, filter)
             continue
         why = (
             "which no pause is for"
             if priority not in test.priorities
             else "although paused, since it is lossy"
         )
-        wanted.append(
+        requested.append(
             Expectation(
                 name=f"priority {priority} is not stopped, {why}", side="near", filter=filter, frames=every,
                 in_order=True, unchanged=True, latency_ns=test.latency_ns,
             )
         )  # fmt: skip
-    return wanted
+    return requested
 
 
 def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectation]:
@@ -203,9 +203,11 @@ def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectatio
     mitigated = test.mitigated
     for number, (first, last) in enumerate(test.bursts, 1):
         which = f" in storm {number}" if len(test.bursts) > 1 else ""
-        taken = next((span for span in mitigated if span[0] < last and first < span[1]), None)
-        if taken is None or taken[0] > first:
-            yield during(f"is stopped{which}", (first, last if taken is None else taken[0]), stopped=True)
+        mitigation = next((span for span in mitigated if span[0] < last and first < span[1]), None)
+        if mitigation is None or mitigation[0] > first:
+            yield during(
+                f"is stopped{which}", (first, last if mitigation is None else mitigation[0]), stopped=True
+            )
     for span in mitigated:
         if test.watchdog == "drop":
             yield during("is dropped by the watchdog", span, stopped=True)
@@ -232,20 +234,20 @@ def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectatio
 def _priorities(text: str, name: str) -> frozenset[int]:
     if text == "all":
         return frozenset(range(PRIORITIES))
-    found: set[int] = set()
+    result: set[int] = set()
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
         low = number_of(first, name, PRIORITIES - 1)
-        found |= set(range(low, number_of(last, name, PRIORITIES - 1, lowest=low) + 1)) if dots else {low}
-    return frozenset(found)
+        result |= set(range(low, number_of(last, name, PRIORITIES - 1, lowest=low) + 1)) if dots else {low}
+    return frozenset(result)
 
 
 def _time(values: Values, name: str, *, min_ns: int = 0) -> int:
-    found = parse_time(values[name])
-    if not min_ns <= found <= _LONGEST_NS:
+    result = parse_time(values[name])
+    if not min_ns <= result <= _LONGEST_NS:
         needed = f"a time of {format_time(min_ns)} to an hour"
         raise ParameterError(name=name, needed=needed, got=shown(values[name]))
-    return found
+    return result
 
 
 def _pause_test(

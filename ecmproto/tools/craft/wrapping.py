@@ -80,23 +80,25 @@ def _complete_header(parts: list[Part], index: int) -> dict[str, int | bytes]:
     parts.
     """
     part = parts[index]
-    behind = [each.cls for each in itertools.takewhile(_is_part, parts[index + 1 :])]
+    following = [each.cls for each in itertools.takewhile(_is_part, parts[index + 1 :])]
     order = [*part.cls.holds, *_parts_of(part.cls)]
-    for cls in behind:
+    for cls in following:
         if cls not in order:
             needed = ", ".join((*(each.prefix for each in order), "or " * bool(order) + "a frame after it"))
             raise SpecError(where=part.cls.prefix, needed=needed, got=cls.prefix)
         order = order[order.index(cls) + (cls not in part.cls.holds[:-1]) :]
-    if part.cls.holds and part.cls.holds[-1] not in behind[-1:]:
-        parts.insert(index + 1 + len(behind), Part(part.cls.holds[-1]))
+    if part.cls.holds and part.cls.holds[-1] not in following[-1:]:
+        parts.insert(index + 1 + len(following), Part(part.cls.holds[-1]))
     if not part.cls.sequence_key:
         return {}
-    content = next(iter(parts[index + 1 + len(behind) :]), None)
+    content = next(iter(parts[index + 1 + len(following) :]), None)
     values: dict[str, int | bytes] = {}
     if part.cls.sequence_key in part.given:
         sequence = part.made({}).sequence_behind()
     else:
-        value, sequence = min(_possible(part.cls, behind, content), key=lambda each: (len(each[1]), each[0]))
+        value, sequence = min(
+            _possible(part.cls, following, content), key=lambda each: (len(each[1]), each[0])
+        )
         values[part.cls.sequence_key] = value << part.cls.sequence_shift
     for at, cls in enumerate(sequence, index + 1):
         if at == len(parts) or parts[at].cls is not cls:

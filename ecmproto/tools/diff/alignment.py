@@ -470,9 +470,9 @@ class _Work:
 
     def moved(self, pairs: Pairs) -> Pairs:
         """Add pairs that are in another order if both frames have no partner yet; return the added pairs."""
-        taken = pairs.select(self._free_a[pairs.a] & self._free_b[pairs.b])
-        self._use(taken)
-        return taken
+        used = pairs.select(self._free_a[pairs.a] & self._free_b[pairs.b])
+        self._use(used)
+        return used
 
     def moved_by(self, key: Key) -> Pairs:
         """Pair remaining frames with the same key at any position."""

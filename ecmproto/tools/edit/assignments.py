@@ -81,12 +81,12 @@ def assignments_from(texts: Iterable[str]) -> tuple[Assignment, ...]:
     from 0, and ``[*]`` selects all fields. Raises SpecError for an unknown name, a field that has no octets,
     an impossible value, or bits that are set twice.
     """
-    found = tuple(map(_assignment, texts))
-    for index, each in enumerate(found):
-        for other in found[:index]:
+    result = tuple(map(_assignment, texts))
+    for index, each in enumerate(result):
+        for other in result[:index]:
             if _overlap(each, other):
                 raise SpecError(where=f"--set {each.text}", needed="each field once", got=f"{other.text} too")
-    return found
+    return result
 
 
 def _assignment(text: str) -> Assignment:
@@ -261,7 +261,7 @@ def _numbered(
     assignment: Assignment, results: list[tuple[Writing, NDArray[np.int32], Int64, Int64]]
 ) -> list[tuple[Writing, NDArray[np.int32], Int64]]:
     """Return the fields of each frame that an assignment selects and that can hold its value."""
-    picks: list[NDArray[np.bool_] | None] = [None] * len(results)
+    chosen: list[NDArray[np.bool_] | None] = [None] * len(results)
     once = len(results) == 1 and bool((results[0][1][1:] > results[0][1][:-1]).all())
     if assignment.number != EVERY and not (once and assignment.number == 0) and results:
         rows = np.concatenate([row for _, row, _, _ in results])
@@ -272,9 +272,9 @@ def _numbered(
         nth = np.empty(len(rows), np.int64)
         nth[order] = np.arange(len(rows)) - np.repeat(heads, np.diff(heads, append=len(rows)))
         bounds = np.cumsum([len(row) for _, row, _, _ in results])[:-1]
-        picks = list(np.split(nth == assignment.number, bounds))
+        chosen = list(np.split(nth == assignment.number, bounds))
     meant = []
-    for (writing, row, start, octets), pick in zip(results, picks, strict=True):
+    for (writing, row, start, octets), pick in zip(results, chosen, strict=True):
         fits = octets == len(writing.octets) if writing.field.bits is None else None
         mask = pick if fits is None else fits if pick is None else pick & fits
         meant.append((writing, row, start) if mask is None else (writing, row[mask], start[mask]))

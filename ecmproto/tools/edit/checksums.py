@@ -65,7 +65,7 @@ _ALL = 0xFFFF
 
 def _behind_ip() -> frozenset[type[Layer]]:
     """Return the formats that can occur inside IP packets."""
-    found: set[type[Layer]] = {IPv4, IPv6, GRH, Data}
+    result: set[type[Layer]] = {IPv4, IPv6, GRH, Data}
     for cls in FORMATS:
         if (
             cls.role == "wrapper"
@@ -73,9 +73,9 @@ def _behind_ip() -> frozenset[type[Layer]]:
             or cls.next_header is not None
             or cls.udp_ports
         ):
-            found |= {cls, *(each for several in cls.sequences.values() for each in several)}
-            found |= {cls.closed_by} - {None}  # type: ignore[arg-type]
-    return frozenset(found)
+            result |= {cls, *(each for several in cls.sequences.values() for each in several)}
+            result |= {cls.closed_by} - {None}  # type: ignore[arg-type]
+    return frozenset(result)
 
 
 BEHIND_IP = _behind_ip()
@@ -145,9 +145,9 @@ def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
     header = np.where(ip4 >= 0, 4 * (buffer[np.maximum(ip4, 0)] & 15).astype(np.int64), _IPV6_OCTETS)
     transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0
     if ((network >= 0) & (transport < 0)).any():
-        behind, protocol = _behind_ip_headers(layers)
+        inner, protocol = _behind_ip_headers(layers)
         cut = (transport < 0) & np.isin(protocol, (_UDP, _TCP))
-        transport[cut], is_udp[cut] = behind[cut], protocol[cut] == _UDP
+        transport[cut], is_udp[cut] = inner[cut], protocol[cut] == _UDP
     bth, crc = first_of(*_BTHS), first_of(ICRC)
     end, reach = frame_ends(layers.frames)
     rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))
@@ -203,11 +203,11 @@ def keep_right(
     frames whose checksum is unchanged because it is truncated. ``before`` is the original buffer, in which
     offsets are larger by ``shift``. ``set_fields`` are the fields that assignments set.
     """
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     left: Counter[str] = Counter()
     if (ICRC, "crc") not in set_fields:
         renewed, left[_CRC] = _renew_crc(packets, buffer, before, shift, written)
-        told[_CRC] = int(renewed.differs.sum())
+        counts[_CRC] = int(renewed.differs.sum())
         written = [*written, renewed]
     count = len(packets.network)
     header, transport, tunnel = (np.zeros(count, np.int64) for _ in range(3))
@@ -215,7 +215,7 @@ def keep_right(
         _add_differences(packets, each, header, transport, tunnel)
     if not {(IPv4, "ihl"), (IPv4, "checksum")} & set(set_fields):
         rows = np.flatnonzero((header != 0) & packets.is_ip4)
-        told["ip.checksum"] = _update(buffer, packets.network[rows] + _IPV4_SUM, header[rows])
+        counts["ip.checksum"] = _update(buffer, packets.network[rows] + _IPV4_SUM, header[rows])
     if EXTENTS.isdisjoint(set_fields):
         for kind, name, sum_at, difference in (
             (UDP, "udp", packets.sum_at, np.where(packets.is_udp, transport, 0)),
@@ -228,10 +228,10 @@ def keep_right(
             if kind is UDP:
                 # 0 means no checksum
                 rows = rows[_number(buffer, sum_at[rows]) != 0]
-            told[f"{name}.checksum"] = _update(
+            counts[f"{name}.checksum"] = _update(
                 buffer, sum_at[rows], difference[rows], zero_is_none=kind is UDP
             )
-    return +told, +left
+    return +counts, +left
 
 
 def _add_differences(
@@ -239,23 +239,23 @@ def _add_differences(
 ) -> None:
     """Add the differences of written octets to the sums of the IP header, the transport segment and GRE."""
     row = written.row
-    network, behind = packets.network[row], packets.transport[row]
+    network, inner = packets.network[row], packets.transport[row]
     is_ip4 = packets.is_ip4[row]
-    has_segment = behind >= 0
+    has_segment = inner >= 0
     gre = packets.gre[row]
     differences = written.after.astype(np.int64) - written.before
     for column in range(differences.shape[1]):
         difference = differences[:, column]
         at = written.start + column
-        place = at - network
-        in_ip = (network >= 0) & (place >= 0) & (at < packets.header_end[row])
-        weight = np.where(place & 1, 1, 256)
-        summed = in_ip & is_ip4 & (place != _IPV4_SUM) & (place != _IPV4_SUM + 1)
+        position = at - network
+        in_ip = (network >= 0) & (position >= 0) & (at < packets.header_end[row])
+        weight = np.where(position & 1, 1, 256)
+        summed = in_ip & is_ip4 & (position != _IPV4_SUM) & (position != _IPV4_SUM + 1)
         np.add.at(header, row, np.where(summed, difference * weight, 0))
-        address = np.where(is_ip4, (place >= 12) & (place < 20), (place >= 8) & (place < 40))
+        address = np.where(is_ip4, (position >= 12) & (position < 20), (position >= 8) & (position < 40))
         np.add.at(transport, row, np.where(in_ip & has_segment & address, difference * weight, 0))
         for total, start, sum_at in (
-            (transport, behind, packets.sum_at[row]),
+            (transport, inner, packets.sum_at[row]),
             (tunnel, np.where(gre >= 0, gre - GRE.fixed_octets, NOWHERE), gre),
         ):
             covered = (start >= 0) & (at >= start) & (at != sum_at) & (at != sum_at + 1)
@@ -302,9 +302,9 @@ def _renew_crc(
         touched[row[covered & each.differs]] = True
     rows = np.flatnonzero(touched & (packets.bth >= 0) & (packets.network >= 0))
     rows, cut = packets.captured(rows[~_is_fragment(packets, buffer, rows)], packets.crc, _FCS_OCTETS)
-    there = rows_at(before, packets.crc[rows] + shift, _FCS_OCTETS)
+    checksums = rows_at(before, packets.crc[rows] + shift, _FCS_OCTETS)
     old = _invariant_crcs(packets, before, rows, shift)
-    rows = rows[(old == there).all(axis=1)]
+    rows = rows[(old == checksums).all(axis=1)]
     new = _invariant_crcs(packets, buffer, rows)
     at = packets.crc[rows]
     was = rows_at(buffer, at, _FCS_OCTETS)
@@ -335,8 +335,8 @@ def right_fcs(batch: Batch, fcs_octets: NDArray[np.integer], rows: NDArray[np.in
     rows = rows[whole & (batch.original[rows] <= batch.captured[rows])]
     if not len(rows):
         return rows
-    there = rows_at(batch.buffer, batch.offset[rows] + batch.captured[rows] - _FCS_OCTETS, _FCS_OCTETS)
-    right: NDArray[np.intp] = rows[(there == _fcs(batch, rows)).all(axis=1)]
+    captured = rows_at(batch.buffer, batch.offset[rows] + batch.captured[rows] - _FCS_OCTETS, _FCS_OCTETS)
+    right: NDArray[np.intp] = rows[(captured == _fcs(batch, rows)).all(axis=1)]
     return right
 
 
@@ -367,43 +367,43 @@ def put_lengths_right(layers: BatchLayers, buffer: Octets) -> Counter[str]:
 
     The corrected length is the available length. Returns the number of corrected frames, by field.
     """
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     _, reach = frame_ends(layers.frames)
     bound = reach.copy()
-    for cls, at, behind in ((Ethernet, 12, 14), (VLAN, 2, 4), (STag, 2, 4), (ITag, 16, 18)):
+    for cls, at, end in ((Ethernet, 12, 14), (VLAN, 2, 4), (STag, 2, 4), (ITag, 16, 18)):
         for entries in _by_depth(layers, cls):
             value = _number(buffer, entries.start + at)
-            start = entries.start + behind
-            room = reach[entries.row] - start
-            is_length = (value <= MAX_LENGTH) & (room <= MAX_LENGTH)
-            _set(told, f"{cls.prefix}.len", buffer, entries, at, room, is_length & (value > room))
-            stop = start + np.minimum(value, room)
+            start = entries.start + end
+            space = reach[entries.row] - start
+            is_length = (value <= MAX_LENGTH) & (space <= MAX_LENGTH)
+            _set(counts, f"{cls.prefix}.len", buffer, entries, at, space, is_length & (value > space))
+            stop = start + np.minimum(value, space)
             bound[entries.row[is_length]] = np.minimum(bound[entries.row], stop)[is_length]
     for entries in _by_depth(layers, IPv4):
         header = 4 * (buffer[entries.start] & 15).astype(np.int64)
-        value, room = _number(buffer, entries.start + _IPV4_LEN), bound[entries.row] - entries.start
-        wrong = (value > room) | (value < header)
-        _set(told, "ip.len", buffer, entries, _IPV4_LEN, room, wrong & (room >= header) & (room <= _ALL))
+        value, space = _number(buffer, entries.start + _IPV4_LEN), bound[entries.row] - entries.start
+        wrong = (value > space) | (value < header)
+        _set(counts, "ip.len", buffer, entries, _IPV4_LEN, space, wrong & (space >= header) & (space <= _ALL))
         value = _number(buffer, entries.start + _IPV4_LEN)
         bound[entries.row] = np.minimum(bound[entries.row], entries.start + value)
     for name, kind in (("ipv6.plen", IPv6), ("infiniband.grh.paylen", GRH)):
         for entries in _by_depth(layers, kind):
             value = _number(buffer, entries.start + _IPV6_LEN)
-            room = bound[entries.row] - entries.start - _IPV6_OCTETS
-            wrong = (value > room) & (room >= 0)
-            _set(told, name, buffer, entries, _IPV6_LEN, room, wrong)
+            space = bound[entries.row] - entries.start - _IPV6_OCTETS
+            wrong = (value > space) & (space >= 0)
+            _set(counts, name, buffer, entries, _IPV6_LEN, space, wrong)
             value = _number(buffer, entries.start + _IPV6_LEN)
             stop = entries.start + _IPV6_OCTETS + np.where(value == 0, 1 << 40, value)
             bound[entries.row] = np.minimum(bound[entries.row], stop)
     for entries in _by_depth(layers, UDP):
-        value, room = _number(buffer, entries.start + _UDP_LEN), bound[entries.row] - entries.start
+        value, space = _number(buffer, entries.start + _UDP_LEN), bound[entries.row] - entries.start
         few = (value > 0) & (value < UDP.fixed_octets)
-        wrong = ((value > room) | few) & (room >= UDP.fixed_octets) & (room <= _ALL)
+        wrong = ((value > space) | few) & (space >= UDP.fixed_octets) & (space <= _ALL)
         packets = packets_in(layers)
         rows = np.arange(len(reach))
         wrong &= ~_is_fragment(packets, buffer, rows)[entries.row]
-        _set(told, "udp.length", buffer, entries, _UDP_LEN, room, wrong)
-    return +told
+        _set(counts, "udp.length", buffer, entries, _UDP_LEN, space, wrong)
+    return +counts
 
 
 def _by_depth(results: BatchLayers, cls: type[Layer]) -> Iterator[Entries]:
@@ -432,7 +432,7 @@ def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[st
     frames whose checksum is unchanged because octets are missing. Octets can be truncated, in other
     fragments, or in a routing header.
     """
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     left: Counter[str] = Counter()
     packets = packets_in(layers)
     end = packets.end
@@ -440,7 +440,7 @@ def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[st
     fragment = _is_fragment(packets, buffer, every)
     rows = np.flatnonzero((packets.bth >= 0) & (packets.crc >= 0) & ~fragment)
     rows, left[_CRC] = packets.captured(rows, packets.crc, _FCS_OCTETS)
-    told[_CRC] = _replace(buffer, packets.crc[rows], _invariant_crcs(packets, buffer, rows))
+    counts[_CRC] = _replace(buffer, packets.crc[rows], _invariant_crcs(packets, buffer, rows))
     entries = layers.entries.get(IPv4)
     if entries is not None:
         start = entries.start
@@ -448,7 +448,7 @@ def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[st
         whole = (header >= _IPV4_OCTETS) & (start + header <= end[entries.row])
         start, header = start[whole], header[whole]
         total = _sums(buffer, start, start + header) - _number(buffer, start + _IPV4_SUM)
-        told["ip.checksum"] = _replace_checksum(buffer, start + _IPV4_SUM, total, zero_is_none=False)
+        counts["ip.checksum"] = _replace_checksum(buffer, start + _IPV4_SUM, total, zero_is_none=False)
     routed = np.zeros(len(end), np.bool_)
     if Routing in layers.entries:
         routed[layers.entries[Routing].row] = True
@@ -465,7 +465,7 @@ def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[st
         rows, stop = rows[known], stop[known]
         total = _pseudo(packets, buffer, rows, stop, _UDP if kind is UDP else _TCP)
         total += _sums(buffer, packets.transport[rows], stop) - _number(buffer, packets.sum_at[rows])
-        told[name] = _replace_checksum(buffer, packets.sum_at[rows], total, zero_is_none=kind is UDP)
+        counts[name] = _replace_checksum(buffer, packets.sum_at[rows], total, zero_is_none=kind is UDP)
     if GREChecksum in layers.entries:
         at, row = layers.entries[GREChecksum].start, layers.entries[GREChecksum].row
         stop = _packet_end(buffer, packets.network[row], packets.is_ip4[row])
@@ -473,8 +473,8 @@ def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[st
         left["gre.checksum"] = int((~known).sum())
         at, stop = at[known], stop[known]
         total = _sums(buffer, at - GRE.fixed_octets, stop) - _number(buffer, at)
-        told["gre.checksum"] = _replace_checksum(buffer, at, total, zero_is_none=False)
-    return +told, +left
+        counts["gre.checksum"] = _replace_checksum(buffer, at, total, zero_is_none=False)
+    return +counts, +left
 
 
 def _packet_end(buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_]) -> Int64:

@@ -316,25 +316,25 @@ class Editor:
         chosen = batch if len(rows) == len(batch) else batch.select(rows)
         pool = self._pool if len(chosen) >= SHARED_FRAMES else None
         inner = [each for each in edit.assignments if each.field.inner]
-        wanted = (*(COVERED if self._covered else ()), *(SHOWN_AS if inner else ()))
-        found = outermost_layers(frames_of(chosen, interfaces), wanted, edit.ethertypes, pool)
-        outer = targets_of([each for each in edit.assignments if not each.field.inner], found)
-        shown, frame_of, inside = found, np.empty(0, np.int32), []
+        requested = (*(COVERED if self._covered else ()), *(SHOWN_AS if inner else ()))
+        located = outermost_layers(frames_of(chosen, interfaces), requested, edit.ethertypes, pool)
+        outer = targets_of([each for each in edit.assignments if not each.field.inner], located)
+        shown, frame_of, inside = located, np.empty(0, np.int32), []
         if inner:
-            frame_of, frames = sampled_frames(found)
+            frame_of, frames = sampled_frames(located)
             shown = outermost_layers(frames, COVERED if self._covered else (), edit.ethertypes, pool)
             inside = targets_of(inner, shown)
         low = int(batch.record_offset.min())
         batch, buffer = own_records(batch)
         outcome = _written(outer, buffer, low, len(chosen))
         outcome_inside = _written(inside, buffer, low, len(frame_of))
-        for packets, done, is_inner in ((found, outcome, False), (shown, outcome_inside, True)):
+        for packets, done, is_inner in ((located, outcome, False), (shown, outcome_inside, True)):
             if self._covered and edit.keep_checksums and done.written:
-                kept, left = keep_right(
+                updates, left = keep_right(
                     packets_in(packets, low), buffer, chosen.buffer, low, done.written,
                     self._set_in(inner=is_inner),
                 )  # fmt: skip
-                report.kept += kept
+                report.kept += updates
                 report.unknown += left
         for each, counts in zip(edit.assignments, report.assigned, strict=True):
             had, differs = (outcome_inside if each.field.inner else outcome).counts.get(each, (0, 0))
@@ -371,8 +371,8 @@ class Editor:
         only[rows] = ethernet[batch.interface[rows]] if len(ethernet) else True
         frames = batch
         for kind in self._strip:
-            found = tags_of(frames.buffer, frames.offset, frames.captured, kind, ethertypes=edit.ethertypes)
-            tagged = only & (found.old_tags > 0)
+            located = tags_of(frames.buffer, frames.offset, frames.captured, kind, ethertypes=edit.ethertypes)
+            tagged = only & (located.old_tags > 0)
             report.stripped[kind.format.prefix] += int(tagged.sum())
             touched |= tagged
             frames, _ = without_tags(frames, kind, only=tagged, ethertypes=edit.ethertypes)
@@ -414,12 +414,12 @@ class Editor:
         before = buffer.copy()
         frames = frames_of(chosen, interfaces)
         pool = self._pool if len(chosen) >= SHARED_FRAMES else None
-        found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
-        lengths = put_lengths_right(found, buffer)
+        located = outermost_layers(frames, FIXED, edit.ethertypes, pool)
+        lengths = put_lengths_right(located, buffer)
         if lengths:
             # octets after an incorrect length are now decoded
-            found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
-        sums, left = put_checksums_right(found, buffer)
+            located = outermost_layers(frames, FIXED, edit.ethertypes, pool)
+        sums, left = put_checksums_right(located, buffer)
         report.fixed += lengths + sums
         report.unknown += left
         if lengths or sums:
@@ -485,8 +485,8 @@ class Editor:
         batch = self._rewritten(batch, spliced_batch(batch, Splice(at=at, inserted=inserted)))
         wrapped = frames_of(batch.select(mine), interfaces)
         pool = self._pool if len(mine) >= SHARED_FRAMES else None
-        found = outermost_layers(wrapped, (IPv4, IPv6, UDP, GREChecksum), self.edit.ethertypes, pool)
-        put_checksums_right(found, batch.buffer)
+        located = outermost_layers(wrapped, (IPv4, IPv6, UDP, GREChecksum), self.edit.ethertypes, pool)
+        put_checksums_right(located, batch.buffer)
         return batch
 
 
@@ -527,8 +527,8 @@ def _written(positions: Sequence[Targets], buffer: Octets, low: int, frames: int
 def _differ(before: Octets, after: Octets, frames: Batch) -> NDArray[np.bool_]:
     """Return a mask of the frames whose octets differ between two buffers."""
     differs = np.concatenate([[0], np.cumsum(before != after, dtype=np.int64)])
-    found: NDArray[np.bool_] = differs[frames.offset + frames.captured] != differs[frames.offset]
-    return found
+    result: NDArray[np.bool_] = differs[frames.offset + frames.captured] != differs[frames.offset]
+    return result
 
 
 def edit_capture(

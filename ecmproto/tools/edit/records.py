@@ -66,14 +66,14 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
     simple = _uint32s(batch.buffer, batch.record_offset, order) == SIMPLE_PACKET
     changed = (captured != batch.captured) | (original != batch.original)
     turned = simple & changed
-    behind = np.where(simple, 4, batch.record_length - head - (batch.captured + 3 & ~np.int64(3)))
-    behind_at = batch.record_offset + batch.record_length - behind
+    padding = np.where(simple, 4, batch.record_length - head - (batch.captured + 3 & ~np.int64(3)))
+    behind_at = batch.record_offset + batch.record_length - padding
     new_head = np.where(turned, _BLOCK_HEAD, head)
-    total = new_head + (captured + 3 & ~np.int64(3)) + behind
+    total = new_head + (captured + 3 & ~np.int64(3)) + padding
     start, out = _laid_out(total)
     _copy(batch.buffer, batch.record_offset, np.where(turned, 0, head), start, out)
     _copy(frames.buffer, frames.offset, captured, start + new_head, out)
-    _copy(batch.buffer, behind_at, behind, start + total - behind, out)
+    _copy(batch.buffer, behind_at, padding, start + total - padding, out)
     _put_uint32s(out, start + _TOTAL_AT, (total,), order)
     _put_uint32s(out, start + total - 4, (total,), order)
     fresh = start[turned]
@@ -194,13 +194,13 @@ def move_times(
         used, which = np.unique(batch.interface[rows], return_inverse=True)
         for index, number in enumerate(used.tolist()):
             mine = rows[which.reshape(-1) == index]
-            place = batch.record_offset[mine] + _TICKS_AT
-            high, low = (_uint32s(buffer, place + more, records.byte_order) for more in (0, 4))
+            position = batch.record_offset[mine] + _TICKS_AT
+            high, low = (_uint32s(buffer, position + more, records.byte_order) for more in (0, 4))
             before = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)
             ticks, missed = _ticks(before, time_ns[mine], clock, first_ns, links[number])
             lost += missed
             halves = (ticks >> np.uint64(32), ticks & np.uint64(0xFFFFFFFF))
-            _put_uint32s(buffer, place, [half.astype(np.int64) for half in halves], records.byte_order)
+            _put_uint32s(buffer, position, [half.astype(np.int64) for half in halves], records.byte_order)
     return dataclasses.replace(batch, time_ns=time_ns), lost
 
 
@@ -212,9 +212,9 @@ def _ticks(
     delta, between = divmod(clock.shift_ns * per_second, NS_PER_S)
     if not clock.scales and between == 0:
         # fractions of a ns are kept
-        most = [int(before.min()) + delta, int(before.max()) + delta]
-        if min(most) < 0 or max(most) >= 1 << 64:
-            far = max(most) >= 1 << 64
+        bounds = [int(before.min()) + delta, int(before.max()) + delta]
+        if min(bounds) < 0 or max(bounds) >= 1 << 64:
+            far = max(bounds) >= 1 << 64
             raise _out_of_range(int(time_ns.max() if far else time_ns.min()), _CLOCK)
         return before + np.uint64(delta % (1 << 64)), 0
     offset_ns = link.offset_s * NS_PER_S

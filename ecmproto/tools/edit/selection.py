@@ -37,10 +37,10 @@ class Frames:
     def mask(self, batch: Batch) -> NDArray[np.bool_]:
         """Return a mask of the frames of a batch that are in the ranges."""
         numbers = batch.numbers + 1
-        taken = np.zeros(len(batch), np.bool_)
+        mask = np.zeros(len(batch), np.bool_)
         for first, last in self.ranges:
-            taken |= (numbers >= first) & (numbers <= last)
-        return taken
+            mask |= (numbers >= first) & (numbers <= last)
+        return mask
 
 
 def frames_from(text: str) -> Frames:
@@ -50,13 +50,13 @@ def frames_from(text: str) -> Frames:
     """
     ranges = []
     for part in text.split(","):
-        found = _RANGE.fullmatch(part.strip())
-        if found is None or not any(found.groups()) or found[0] == "-":
+        match = _RANGE.fullmatch(part.strip())
+        if match is None or not any(match.groups()) or match[0] == "-":
             raise SpecError(
                 where="--frames", needed="frame numbers from 1 on, such as 100-200,300-", got=shown(text)
             )
-        first = int(found[1] or 1)
-        last = int(found[3] or _LAST) if found[2] else first
+        first = int(match[1] or 1)
+        last = int(match[3] or _LAST) if match[2] else first
         if last < first:
             raise SpecError(where="--frames", needed="ranges that do not end before their start", got=part)
         ranges.append((first, last))
@@ -115,12 +115,12 @@ class Span:
         A frame without a time is never within the span. ``first_ns`` is the time of the capture's first
         frame.
         """
-        taken = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed.copy()
+        mask = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed.copy()
         if self.start is not None:
-            taken &= batch.time_ns >= _clamped(self.start, first_ns)
+            mask &= batch.time_ns >= _clamped(self.start, first_ns)
         if self.stop is not None:
-            taken &= batch.time_ns < _clamped(self.stop, first_ns)
-        return taken
+            mask &= batch.time_ns < _clamped(self.stop, first_ns)
+        return mask
 
 
 def _clamped(moment: Moment, first_ns: int) -> int:
@@ -154,9 +154,9 @@ def tag_from(text: str) -> Layer:
 
     Raises SpecError for an unknown tag, and EncodeError for an invalid value.
     """
-    name, *words = text.replace(",", " ").split() or [""]
+    name, *parts = text.replace(",", " ").split() or [""]
     item: dict[str, object] = {"layer": name}
-    for word in words:
+    for word in parts:
         key, equals, value = word.partition("=")
         if not equals or key in item:
             raise SpecError(where="--add-tag", needed="each field once, such as id=5", got=shown(word))

@@ -75,8 +75,8 @@ class Wrapper:
     @property
     def max_frame_octets(self) -> int:
         """Maximum length in octets of a frame that fits into an IP packet."""
-        behind = _ETHERNET_OCTETS + (_IPV6_OCTETS if self.is_ip6 else 0)
-        return _MAX_LENGTH + behind - len(self.octets)
+        overhead = _ETHERNET_OCTETS + (_IPV6_OCTETS if self.is_ip6 else 0)
+        return _MAX_LENGTH + overhead - len(self.octets)
 
     def rows(self, frame_octets: Int64, whole: NDArray[np.bool_], time_ns: Int64, *, before: int) -> Octets:
         """Return the octets that precede frames, one row per frame; checksums must be computed afterwards.
@@ -112,11 +112,11 @@ def wrapper_from(text: str) -> Wrapper:
     of fields in the preceding headers, such as ``eth.dst`` or ``ip.ttl``. The IP header is IPv6 if one of the
     addresses is an IPv6 address. Raises SpecError for an invalid text, and EncodeError for an invalid value.
     """
-    name, *words = text.replace(",", " ").split() or [""]
+    name, *parts = text.replace(",", " ").split() or [""]
     if name not in WRAPPERS:
         raise SpecError(where=_WHERE, needed="a wrapper", got=shown(name), hint=nearest(name, WRAPPERS))
     given: dict[str, str] = {}
-    for word in words:
+    for word in parts:
         key, equals, value = word.partition("=")
         if not equals or key in given:
             raise SpecError(where=_WHERE, needed="each value once, such as session=12", got=shown(word))
@@ -128,13 +128,13 @@ def wrapper_from(text: str) -> Wrapper:
         layers[at] = layers[at].replace(**{field.key: _number(name, field, text)})
     octets = [each.build() for each in (*front, *layers)]
     start = sum(map(len, octets[: len(front)]))
-    places = {key: start + bit // 8 for key, bit in _offsets(layers)}
+    offsets = {key: start + bit // 8 for key, bit in _offsets(layers)}
     # A given time stamp is the same in all frames.
     tick_ns = TICK_NS.get(getattr(layers[-1], "granularity", -1)) if "timestamp" not in given else None
     return Wrapper(
         name=name, octets=b"".join(octets), is_ip6=isinstance(front[1], IPv6),
         udp=start - len(octets[len(front) - 1]) if isinstance(front[-1], UDP) else 0,
-        sequence=places.get("sequence", 0), timestamp=places["timestamp"] if tick_ns else 0,
+        sequence=offsets.get("sequence", 0), timestamp=offsets["timestamp"] if tick_ns else 0,
         tick_ns=tick_ns or 1,
     )  # fmt: skip
 
@@ -161,9 +161,9 @@ def _field(name: str, layers: list[Layer], key: str) -> tuple[int, Field]:
     for value, sequence in sorted(values.items(), key=lambda each: len(each[1])):
         fields = [field for cls in sequence for field in cls.layout if field.key == key]
         if fields and {*map(type, layers[1:])} <= set(sequence):
-            there = {type(each): each for each in layers}
+            by_type = {type(each): each for each in layers}
             layers[0] = first.replace(**{first.sequence_key: value << first.sequence_shift})
-            layers[1:] = [there.get(cls) or cls() for cls in sequence]
+            layers[1:] = [by_type.get(cls) or cls() for cls in sequence]
             return 1 + next(at for at, cls in enumerate(sequence) if fields[0] in cls.layout), fields[0]
     known |= {
         field.key: (0, field) for cls in (() if len(layers) > 1 else _parts(first)) for field in cls.layout

@@ -449,7 +449,7 @@ class FilterJob(_Filtered):
         """Copy the selected frames of a part. A whole capture without selected frames has no file."""
         from ecmproto.frames.columns.selection import selected
 
-        count, wanted, types = Count(), self.compiled(), self.types()
+        count, compiled, types = Count(), self.compiled(), self.types()
         (result,) = self.results(target.name)
         if target.part is not None:
             result = f"{PIECES}/{_digits(target.name)}-{target.part:012}"
@@ -465,8 +465,8 @@ class FilterJob(_Filtered):
             for item in reader.items():
                 if isinstance(item, Batch):
                     count.add(item)
-                    if wanted is not None:
-                        mask = selected(item, wanted, interfaces=reader.interfaces, ethertypes=types)
+                    if compiled is not None:
+                        mask = selected(item, compiled, interfaces=reader.interfaces, ethertypes=types)
                         item = item.select(mask)
                     count.selected += len(item)
                 copier.write(item)

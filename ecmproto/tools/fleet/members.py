@@ -77,12 +77,12 @@ def roster(
     Raises OutputExistsError if the folder contains results of another job and ``force`` is false. Raises
     OutputError if a result would replace a capture, or a file that does not belong to the fleet.
     """
-    asked = request_of(job, pattern)
+    requested = request_of(job, pattern)
     lines: dict[str, ManifestLine] = {}
     base: str | None = None
     if os.path.lexists(folder / FILE):
         before, found_lines = read_manifest(folder)
-        if before["asked"] == asked:
+        if before["asked"] == requested:
             base = before["base"]
             lines = {line.path: line for line in found_lines}
         elif not force:
@@ -101,23 +101,26 @@ def roster(
                 name="captures", needed="a different name for each", got=f"{name} of {other.path} and {path}"
             )
         members[name] = _member(path, name, pattern)
-    _check_results(folder, job, members.values(), asked)
+    _check_results(folder, job, members.values(), requested)
     for line in lines.values():
         if line.name not in members and line.digest is not None:
             members[line.name] = _gone(line, pattern)
     ordered = sorted(members.values(), key=lambda member: member.name)
     return Roster(
-        base=base, asked=asked, members=ordered, earlier={line.name: line.outputs for line in lines.values()}
+        base=base,
+        asked=requested,
+        members=ordered,
+        earlier={line.name: line.outputs for line in lines.values()},
     )
 
 
 def request_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
     """Return the request that determines the results, as JSON data."""
-    asked = {
+    requested = {
         "job": job.kind, "settings": settings_of(job),
         "name_pattern": None if pattern is None else pattern.text,
     }  # fmt: skip
-    plain: dict[str, Any] = json.loads(json.dumps(asked))
+    plain: dict[str, Any] = json.loads(json.dumps(requested))
     return plain
 
 

@@ -160,6 +160,6 @@ def _path_of(path: str) -> PurePosixPath:
     """
     if "://" in path:
         parts = urlsplit(path)
-        words = (word for word in (parts.netloc, *parts.path.split("/")) if word not in ("", ".", ".."))
-        return PurePosixPath("/", *words)
+        pieces = (word for word in (parts.netloc, *parts.path.split("/")) if word not in ("", ".", ".."))
+        return PurePosixPath("/", *pieces)
     return PurePosixPath(os.path.abspath(path))

@@ -75,8 +75,8 @@ class _Workers:
 
     def start(self) -> None:
         """Start another process."""
-        here, there = multiprocessing.Pipe()
-        process = _SPAWNING.Process(target=_work, args=(there, self._judge), daemon=True)
+        here, remote = multiprocessing.Pipe()
+        process = _SPAWNING.Process(target=_work, args=(remote, self._judge), daemon=True)
         # Ctrl-C reaches all processes of a terminal, but only this process should handle it.  The tracker is
         # started here, because its later start in process.start() would unblock the signal
         resource_tracker.ensure_running()
@@ -85,7 +85,7 @@ class _Workers:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        there.close()
+        remote.close()
         self._processes[here] = process
         self.idle.append(here)
 
@@ -103,12 +103,12 @@ class _Workers:
             assert isinstance(worker, Connection)
             batch = self.busy.pop(worker)
             try:
-                found: list[Disagreement] = worker.recv()
+                results: list[Disagreement] = worker.recv()
                 self.idle.append(worker)
             except (EOFError, ConnectionResetError):
-                found = [self._crash(worker)]
+                results = [self._crash(worker)]
                 self.start()
-            yield batch, found
+            yield batch, results
 
     def _crash(self, worker: Connection) -> Disagreement:
         process = self._processes.pop(worker)
@@ -240,10 +240,10 @@ class AgreementCampaign(Campaign):
             while True:
                 with self._state.running():
                     verdict = next(judged, None)
-                    found = [] if verdict is None else self._noted(*verdict)
+                    results = [] if verdict is None else self._noted(*verdict)
                 if verdict is None:
                     return
-                yield from found
+                yield from results
 
     def _ranges(self, going_on: Callable[[Progress], bool], max_cases: int | None) -> Iterator[CaseRange]:
         """Yield the next batches.
@@ -260,26 +260,28 @@ class AgreementCampaign(Campaign):
 
     def _noted(self, batch: CaseRange, wrongs: Sequence[Disagreement]) -> list[Finding]:
         """Add a batch to the progress, and return the new findings from its disagreements."""
-        found = [self._new_finding(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
+        results = [
+            self._new_finding(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)
+        ]
         looked = [each.check.name for each in self._judge.scheduled if each.takes(batch)]
         for name in looked:
             self.executions[name] += batch.count
         self._state.count(batch.count, failed=bool(wrongs), checks=looked)
-        return found
+        return results
 
     def _new_finding(self, wrong: Disagreement, batch: CaseRange) -> Finding:
         """Reduce the batch of a disagreement to a small case, and store the case as a finding."""
         items: Sequence[bytes] = self._judge.items(batch)
-        bounds, row, told = self._judge.bounds, wrong.row, wrong
+        bounds, row, failure = self._judge.bounds, wrong.row, wrong
         check = next((each.check for each in self._judge.scheduled if each.check.name == wrong.check), None)
         if check is not None:
             budget = Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
             row, items = reduced(check, wrong, items, bounds, budget)
-            told = first_of(check, wrong, items, bounds) or wrong
+            failure = first_of(check, wrong, items, bounds) or wrong
         elif row >= 0:
             items = [items[row]]
         outcome = CaseOutcome(
-            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=told.detail + "\n"
+            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=failure.detail + "\n"
         )
         index = batch.index + max(row, 0)
         finding = Finding(frames=tuple(items), outcome=outcome, seed=self._judge.cases.seed, index=index)

@@ -173,8 +173,8 @@ status.
 
 def _measurement(output: str) -> tuple[str, int]:
     """Return the output of a measured program without its last line, and the memory from the last line."""
-    printed, found, peak = output.rpartition(f"\n{_PEAK}")
-    return (printed, int(peak.split()[0]) * _KIB) if found else (output, 0)
+    printed, marker, peak = output.rpartition(f"\n{_PEAK}")
+    return (printed, int(peak.split()[0]) * _KIB) if marker else (output, 0)
 
 
 Over: TypeAlias = Literal["fine", "hang", "memory"]
@@ -315,8 +315,8 @@ def _limit(pid: int, seconds: float) -> None:
     )
     # the process may have ended, or its ID may have been reused
     with contextlib.suppress(OSError):
-        for which, most in limits:
-            resource.prlimit(pid, which, (most, most))
+        for which, maximum in limits:
+            resource.prlimit(pid, which, (maximum, maximum))
 
 
 def _family(pid: str) -> Iterator[str]:
@@ -383,9 +383,9 @@ class BoundedOutput:
         The sign can be split across two pieces.
         """
         window = before + piece
-        found = [place for place in map(window.find, SIGNS) if place >= 0]
-        if found:
-            start = window.rfind(b"\n", 0, min(found)) + 1
+        results = [position for position in map(window.find, SIGNS) if position >= 0]
+        if results:
+            start = window.rfind(b"\n", 0, min(results)) + 1
             self._sign = window[start:]
             self._since = self._octets - len(before) + start
 
@@ -393,11 +393,11 @@ class BoundedOutput:
     def text(self) -> str:
         """The stored output in order, with a mark in place of omitted output."""
         head, lost = self._sign[:SIGN_OCTETS], self._octets - len(self._tail)
-        kept = self._tail
+        remaining = self._tail
         if head and self._since < lost:
             met = self._since + len(head) - lost
-            kept = head + (kept[met:] if met >= 0 else _LEFT_OUT + kept)
-        return kept.decode("utf-8", errors="replace")
+            remaining = head + (remaining[met:] if met >= 0 else _LEFT_OUT + remaining)
+        return remaining.decode("utf-8", errors="replace")
 
 
 SIGNS = (
@@ -458,19 +458,19 @@ def signature_of(output: str) -> str:
     """
     # most output contains no failure, so searching for signs first is faster
     signatures = _SIGNATURES if any(sign in output for sign in _SIGNS) else (_pytest,)
-    return next(filter(None, (told(output) for told in signatures)), "")[:_LONGEST]
+    return next(filter(None, (signature_in(output) for signature_in in signatures)), "")[:_LONGEST]
 
 
 def _sanitizer(output: str) -> str:
-    found = _SANITIZER.search(output)
-    if found:
-        name, error = found.groups()
+    match = _SANITIZER.search(output)
+    if match:
+        name, error = match.groups()
         placed = not _ANYWHERE.search(error)
-        return " ".join([name, _same(error), *_functions(output, found.end(), placed=placed)])
-    found = _UNDEFINED.search(output)
-    if found:
-        place, what = found.groups()
-        return " ".join([f"{place}: {_same(what)}", *_functions(output, found.end(), placed=False)])
+        return " ".join([name, _same(error), *_functions(output, match.end(), placed=placed)])
+    match = _UNDEFINED.search(output)
+    if match:
+        location, what = match.groups()
+        return " ".join([f"{location}: {_same(what)}", *_functions(output, match.end(), placed=False)])
     return ""
 
 
@@ -479,15 +479,15 @@ def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
 
     With ``placed``, the first functions are shown with a line.
     """
-    told: list[str] = []
+    texts: list[str] = []
     for frame in _SANITIZER_FRAME.findall(output, start):
-        words = frame.split()
-        name = words[1] if words[0] == "in" and len(words) > 1 else ""
+        parts = frame.split()
+        name = parts[1] if parts[0] == "in" and len(parts) > 1 else ""
         if not _RUNTIME.match(name):
-            place = _location(frame, words[-1])
-            shown = name and place and placed and len(told) < _PLACED_FRAMES
-            told.append(f"{name} ({place})" if shown else name or place)
-    return told[:_FRAMES]
+            location = _location(frame, parts[-1])
+            shown = name and location and placed and len(texts) < _PLACED_FRAMES
+            texts.append(f"{name} ({location})" if shown else name or location)
+    return texts[:_FRAMES]
 
 
 def _location(frame: str, last: str) -> str:
@@ -526,33 +526,33 @@ def _within(file: str, line: str, function: str) -> str:
 
 
 def _tshark(output: str) -> str:
-    found = _DISSECTOR.search(output)
-    if found:
-        protocol, what = found.groups()
-        place = _LOCATION.search(what)
-        return f"Dissector bug, protocol {protocol}: {place[0] if place else _same(what)}"
-    found = _LUA.search(output)
-    return f"Lua Error: {found[1]}" if found else ""
+    match = _DISSECTOR.search(output)
+    if match:
+        protocol, what = match.groups()
+        location = _LOCATION.search(what)
+        return f"Dissector bug, protocol {protocol}: {location[0] if location else _same(what)}"
+    match = _LUA.search(output)
+    return f"Lua Error: {match[1]}" if match else ""
 
 
 def _assertion(output: str) -> str:
-    found = _GLIB.search(output)
-    if found:
-        place, what = found[1] or found[3], found[2] or found[4]
-        return f"{place}: {_same(what)}"
-    found = _ASSERTION.search(output)
-    return found[0] if found else ""
+    match = _GLIB.search(output)
+    if match:
+        location, what = match[1] or match[3], match[2] or match[4]
+        return f"{location}: {_same(what)}"
+    match = _ASSERTION.search(output)
+    return match[0] if match else ""
 
 
 def _panic(output: str) -> str:
-    found = _RUST.search(output)
-    if found:
-        place = _RUST_LOCATION.search(found[1])
-        return f"panicked at {place[0] if place else _same(found[1])}"
-    found = _GO.search(output)
-    if found:
-        function = _GO_FUNCTION.search(output, found.end())
-        return f"panic: {_same(found[1])}" + (f" in {function[1]}" if function else "")
+    match = _RUST.search(output)
+    if match:
+        location = _RUST_LOCATION.search(match[1])
+        return f"panicked at {location[0] if location else _same(match[1])}"
+    match = _GO.search(output)
+    if match:
+        function = _GO_FUNCTION.search(output, match.end())
+        return f"panic: {_same(match[1])}" + (f" in {function[1]}" if function else "")
     return ""
 
 

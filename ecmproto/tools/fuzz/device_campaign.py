@@ -304,9 +304,9 @@ class DeviceCampaign(Campaign):
         feed = chain([next(feed)], feed)
         while self._goes_on(going_on, last):
             with self._state.running():
-                found = self._for_a_while(feed, going_on, last)
-            if found is not None:
-                yield found
+                failures = self._for_a_while(feed, going_on, last)
+            if failures is not None:
+                yield failures
 
     def _goes_on(self, going_on: Callable[[Progress], bool], last: int | None) -> bool:
         left = last is None or self.progress.cases < last
@@ -318,9 +318,9 @@ class DeviceCampaign(Campaign):
         """Send intervals until the progress should be saved or a new finding is available."""
         end = self._clock() + _SAVED_EVERY_S
         while self._goes_on(going_on, last):
-            found = self._next(feed, going_on, None if last is None else last - self.progress.cases)
-            if found is not None or self._clock() >= end:
-                return found
+            failures = self._next(feed, going_on, None if last is None else last - self.progress.cases)
+            if failures is not None or self._clock() >= end:
+                return failures
         return None
 
     def _made(self, index: int) -> Iterator[bytes]:
@@ -411,8 +411,8 @@ class DeviceCampaign(Campaign):
 
 def _layers(frames: list[bytes]) -> str:
     """Return the signature of frames that silence a device, which is based on their layers."""
-    kinds = [
+    types = [
         " ".join(value.prefix for value in decode_lax(octets).layers if not isinstance(value, Data))
         for octets in frames
     ]
-    return f"after {kinds[0]}" if len(kinds) == 1 else f"after {len(kinds)} frames, the last {kinds[-1]}"
+    return f"after {types[0]}" if len(types) == 1 else f"after {len(types)} frames, the last {types[-1]}"

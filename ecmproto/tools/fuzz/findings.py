@@ -66,15 +66,15 @@ def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") 
     the frames. The file is a pcap file if its name is case.pcap, and otherwise contains the octets of the
     frames.
     """
-    place = make_folder(folder / finding.name)
+    path = make_folder(folder / finding.name)
     frames = finding.frames
-    write_output(place / name, capture_of(frames) if name == "case.pcap" else b"".join(frames), force=True)
+    write_output(path / name, capture_of(frames) if name == "case.pcap" else b"".join(frames), force=True)
     lines = [f"{len(octets):5} {octets.hex()}\n" for octets in finding.frames]
-    write_output(place / "case.hex", "".join(lines), force=True)
-    write_output(place / "output.txt", finding.outcome.output.encode(errors="backslashreplace"), force=True)
-    write_output(place / "reproduce.sh", line + "\n", force=True)
-    write_document(place, finding)
-    return place
+    write_output(path / "case.hex", "".join(lines), force=True)
+    write_output(path / "output.txt", finding.outcome.output.encode(errors="backslashreplace"), force=True)
+    write_output(path / "reproduce.sh", line + "\n", force=True)
+    write_document(path, finding)
+    return path
 
 
 def write_document(folder: Path, finding: Finding) -> None:
@@ -90,15 +90,15 @@ def write_document(folder: Path, finding: Finding) -> None:
 
 def findings_in(folder: Path) -> dict[str, Finding]:
     """Return the findings stored below ``folder``, by signature."""
-    found = {}
+    result = {}
     for path in sorted(folder.glob("*/finding.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         output = (path.parent / "output.txt").read_text(encoding="utf-8")
         outcome = CaseOutcome(output=output, **{name: document[name] for name in _OF_OUTCOME})
         frames = tuple(bytes.fromhex(octets) for octets in document["frames"])
         others = {name: document[name] for name in _OF_FINDING}
-        found[outcome.signature] = Finding(frames=frames, outcome=outcome, **others)
-    return found
+        result[outcome.signature] = Finding(frames=frames, outcome=outcome, **others)
+    return result
 
 
 def capture_of(frames: Sequence[bytes]) -> bytes:

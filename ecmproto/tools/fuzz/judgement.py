@@ -160,25 +160,25 @@ class Judge:
         made = list(self._made(batch))
         items = Items([each if isinstance(each, bytes) else b"" for each in made])
         traced = Items(items[:MEASURED_CASES]) if batch.run % MEASURED_EVERY == 0 else None
-        unmade = [_unmade(told, row) for row, told in enumerate(made) if isinstance(told, str)]
-        found = list({wrong.signature: wrong for wrong in unmade}.values())
+        unmade = [_unmade(reason, row) for row, reason in enumerate(made) if isinstance(reason, str)]
+        result = list({wrong.signature: wrong for wrong in unmade}.values())
         for each in self.scheduled:
             if each.takes(batch):
-                found += self._wrong(each.check, items)
+                result += self._wrong(each.check, items)
                 if traced is not None:
                     wrongs = disagreements(each.check, traced, self.bounds, measured=True)
-                    found += [wrong for wrong in wrongs if wrong.kind == "memory"]
-        return found
+                    result += [wrong for wrong in wrongs if wrong.kind == "memory"]
+        return result
 
     def _wrong(self, check: BatchCheck, items: Items) -> Iterator[Disagreement]:
         compiled = _compiled()
-        found = disagreements(check, items, self.bounds)
-        if any(wrong.kind == "hang" for wrong in found):
+        failures = disagreements(check, items, self.bounds)
+        if any(wrong.kind == "hang" for wrong in failures):
             if _compiled() > compiled:  # these cases required the compilation of kernels
                 disagreements(check, items, self._patient)
             # a check that was too slow once may have waited for another process
-            found = disagreements(check, items, self.bounds)
-        yield from found
+            failures = disagreements(check, items, self.bounds)
+        yield from failures
 
 
 def _compiled() -> int:
@@ -198,11 +198,11 @@ def disagreements(
 
     Each signature is returned once.
     """
-    found: dict[str, Disagreement] = {}
+    result: dict[str, Disagreement] = {}
 
     def note(kind: Kind, what: str, detail: str, row: int = -1) -> None:
         signature = f"{check.name}: {what}"
-        found.setdefault(
+        result.setdefault(
             signature, Disagreement(kind=kind, signature=signature, detail=detail, check=check.name, row=row)
         )
 
@@ -218,9 +218,9 @@ def disagreements(
     except TooLargeError as error:
         note("memory", f"more than {bounds.memory_octets:,} octets of memory", str(error))
     except Exception:
-        told = traceback.format_exc()
-        note("report", signature_of(told) or told.splitlines()[-1], told)
-    return list(found.values())
+        text = traceback.format_exc()
+        note("report", signature_of(text) or text.splitlines()[-1], text)
+    return list(result.values())
 
 
 def first_of(
@@ -229,8 +229,8 @@ def first_of(
     """Return the disagreement of ``items`` with the same signature, or ``None`` if there is no such
     disagreement.
     """
-    found = disagreements(check, items, bounds, measured=wrong.kind == "memory")
-    return next((each for each in found if each.signature == wrong.signature), None)
+    failures = disagreements(check, items, bounds, measured=wrong.kind == "memory")
+    return next((each for each in failures if each.signature == wrong.signature), None)
 
 
 def reduced(
@@ -253,7 +253,7 @@ def reduced(
         rows = fewest(rows, fails, budget)
     if len(rows) > 1:
         return -1, [items[row] for row in rows]
-    least = simplest(
+    smallest = simplest(
         items[rows[0]], lambda octets: first_of(check, wrong, [octets], bounds) is not None, budget
     )
-    return rows[0], [least]
+    return rows[0], [smallest]

@@ -143,9 +143,9 @@ def _less(octets: bytes, at: int, size: int, step: int) -> Iterator[bytes]:
 
     The octets are removed after the length field in the first result, and at the end in the second result.
     """
-    behind = at + size
-    length = int.from_bytes(octets[at:behind]) - step
+    following = at + size
+    length = int.from_bytes(octets[at:following]) - step
     if length >= 0:
         head = octets[:at] + length.to_bytes(size)
-        yield head + octets[behind + step :]
-        yield head + octets[behind : len(octets) - step]
+        yield head + octets[following + step :]
+        yield head + octets[following : len(octets) - step]

@@ -179,16 +179,16 @@ def put_sign(octets: bytes, rng: random.Random) -> bytes:
 
 def move_word(octets: bytes, rng: random.Random) -> bytes:
     """Move a word."""
-    words = octets.split(b" ")
-    words.insert(rng.randrange(len(words)), words.pop(rng.randrange(len(words))))
-    return b" ".join(words)
+    parts = octets.split(b" ")
+    parts.insert(rng.randrange(len(parts)), parts.pop(rng.randrange(len(parts))))
+    return b" ".join(parts)
 
 
 def double_word(octets: bytes, rng: random.Random) -> bytes:
     """Repeat a word."""
-    words = octets.split(b" ")
-    at = rng.randrange(len(words))
-    return b" ".join([*words[: at + 1], *words[at:]])
+    parts = octets.split(b" ")
+    at = rng.randrange(len(parts))
+    return b" ".join([*parts[: at + 1], *parts[at:]])
 
 
 def set_number(octets: bytes, rng: random.Random) -> bytes:
@@ -285,11 +285,11 @@ def lie_about_length(frame: Frame, octets: bytes, rng: random.Random, others: Se
     counted = _numbers(frame, _COUNTING)
     if not counted:
         return octets
-    index, number = place = rng.choice(counted)
+    index, number = choice = rng.choice(counted)
     right = int(getattr(frame.layers[index], number.key))
     near = (right - 1, right + 1, 0, right * 2, number.maximum, len(octets))
     value = max(number.minimum, min(number.maximum, rng.choice(near)))
-    return _written(frame, octets, place, value)
+    return _written(frame, octets, choice, value)
 
 
 def change_type(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
@@ -358,8 +358,8 @@ LAYER_MUTATORS = (
 
 @functools.lru_cache(maxsize=32)
 def _announcements(ethertypes: EtherTypes) -> tuple[int, ...]:
-    found = (announcement(cls, ethertypes) for cls in FORMATS)
-    return tuple(value for value in found if value is not None)
+    result = (announcement(cls, ethertypes) for cls in FORMATS)
+    return tuple(value for value in result if value is not None)
 
 
 def _numbers(frame: Frame, of: Numbers) -> list[NumberAt]:
@@ -369,8 +369,8 @@ def _numbers(frame: Frame, of: Numbers) -> list[NumberAt]:
 def _set_one_of(positions: Sequence[NumberAt], frame: Frame, octets: bytes, rng: random.Random) -> bytes:
     if not positions:
         return octets
-    place = rng.choice(positions)
-    return _written(frame, octets, place, _value(place[1], rng))
+    position = rng.choice(positions)
+    return _written(frame, octets, position, _value(position[1], rng))
 
 
 def _value(number: Number, rng: random.Random) -> int:
@@ -401,10 +401,10 @@ def _tag(cls: type[Layer], rng: random.Random) -> Layer:
 
 def _filling(octets_left: int, rng: random.Random) -> list[Layer]:
     """Return tags that fill ``octets_left``. The tags have one format, only VLAN formats, or all formats."""
-    kinds = rng.choice(((rng.choice(TAGS),), (VLAN, STag), TAGS))
+    types = rng.choice(((rng.choice(TAGS),), (VLAN, STag), TAGS))
     tags: list[Layer] = []
     while octets_left > 0:
-        tags.append(_tag(rng.choice(kinds), rng))
+        tags.append(_tag(rng.choice(types), rng))
         octets_left -= len(tags[-1].build())
     return tags
 

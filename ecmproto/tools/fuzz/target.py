@@ -260,12 +260,12 @@ class Reduction:
         if self._signature == "hang" and not empty.failed:
             seconds = min(self._patient.seconds, max(_MIN_S, _HANG_STARTS * empty.processor_s))
             self._command = dataclasses.replace(self._patient, seconds=seconds)
-        least = self._fewest(trial)
+        smallest = self._fewest(trial)
         self._budget = self._another()
-        least = self._simplest(least)
+        smallest = self._simplest(smallest)
         self._command = self._patient
-        last = self.outcome(least)
-        return (least, last) if last.signature == self._signature else (trial, first)
+        last = self.outcome(smallest)
+        return (smallest, last) if last.signature == self._signature else (trial, first)
 
     @property
     def out_of_time(self) -> bool:
@@ -411,10 +411,10 @@ class TargetCampaign(Campaign):
 
     def _leak(self, trial: Trial) -> Finding | None:
         """Return a reduced and saved finding if the frames of a trial cause a memory leak."""
-        found = leaking(self._command, trial, self._feed.unspoilt)
-        if found is None:
+        result = leaking(self._command, trial, self._feed.unspoilt)
+        if result is None:
             return None
-        command, trial = found
+        command, trial = result
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / trial.file
             trial.write(path)
@@ -432,27 +432,27 @@ class TargetCampaign(Campaign):
         if reduced is None and outcome.kind == "hang":
             return None
         # a failure that is not reproducible is stored without reduction
-        least, last = reduced or (trial, outcome)
-        finding = Finding(frames=least.items, outcome=last, seed=self._feed.seed, index=least.index)
+        smallest, last = reduced or (trial, outcome)
+        finding = Finding(frames=smallest.items, outcome=last, seed=self._feed.seed, index=smallest.index)
         if reduction.out_of_time:
             self.cut_short.append(finding.name)
-        self._keep(command, finding, least.file)
+        self._keep(command, finding, smallest.file)
         return finding
 
     def _keep(self, command: Command, finding: Finding, file: str) -> None:
         """Save a finding with a command line that reproduces it under the exceeded limit."""
-        place = self._state.folder.absolute() / "findings" / finding.name
+        folder = self._state.folder.absolute() / "findings" / finding.name
         # some programs only run in the current folder, such as python -m with a module in the current folder
         here = f"cd {shlex.quote(str(Path.cwd()))} && "
         alone = _limited(command, finding, reproduction(command.arguments, file))
-        called = here + _limited(command, finding, reproduction(command.arguments, str(place / file)))
+        called = here + _limited(command, finding, reproduction(command.arguments, str(folder / file)))
         for line in (alone, called):
             self._state.keep(finding, line, name=file)
-            if self._shows(command, finding, place):
+            if self._shows(command, finding, folder):
                 return
         if finding.outcome.kind == "memory":
             # the program reserves more memory from the start, or handles a failed allocation
-            self._state.keep(finding, here + judged_again(command, str(place / file)), name=file)
+            self._state.keep(finding, here + judged_again(command, str(folder / file)), name=file)
 
     def _shows(self, command: Command, finding: Finding, folder: Path) -> bool:
         """Return whether the stored command line reproduces a finding."""

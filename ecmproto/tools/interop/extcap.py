@@ -321,30 +321,30 @@ def parse(arguments: Sequence[str]) -> Request:
 
     Raises ParameterError for an invalid value.
     """
-    asked, given = "", {}
+    requested, given = "", {}
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
         if argument in _FLAGS:
-            asked = asked if asked == "capture" else _FLAGS[argument]
+            requested = requested if requested == "capture" else _FLAGS[argument]
         elif name == "--extcap-version":
-            asked = asked or "interfaces"
+            requested = requested or "interfaces"
         elif not name.startswith("--"):
             raise ParameterError(name="extcap", needed="an option such as --capture", got=repr(argument))
         else:
             given[name] = value if equals else next(rest, "")
-    if not asked and "--extcap-capture-filter" in given:
-        asked = "filter"
-    if not asked:
+    if not requested and "--extcap-capture-filter" in given:
+        requested = "filter"
+    if not requested:
         needed = ", ".join(_FLAGS)
         raise ParameterError(name="extcap", needed=f"one of {needed}", got="none")
     interface = given.get("--extcap-interface", "")
-    if asked != "interfaces" and interface not in INTERFACES:
+    if requested != "interfaces" and interface not in INTERFACES:
         needed = f"one of {', '.join(INTERFACES)}"
         raise ParameterError(name="--extcap-interface", needed=needed, got=repr(interface))
     options = {option.name: given.get(option.call, "") for option in OPTIONS.get(interface, ())}
     request = Request(
-        asked,
+        requested,
         interface,
         given.get("--fifo", ""),
         given.get("--extcap-control-in", ""),
@@ -352,9 +352,9 @@ def parse(arguments: Sequence[str]) -> Request:
         given.get("--extcap-reload-option", "").lstrip("-"),
         options,
     )
-    if asked == "capture" and given.get("--extcap-capture-filter"):
+    if requested == "capture" and given.get("--extcap-capture-filter"):
         raise ParameterError(name="capture filter", needed=_NO_FILTER, got=given["--extcap-capture-filter"])
-    return _checked(request) if asked == "capture" else request
+    return _checked(request) if requested == "capture" else request
 
 
 def _checked(request: Request) -> Request:

@@ -104,8 +104,8 @@ def _header_types() -> Iterator[tuple[int, str]]:
 
 
 def _comment(text: str) -> str:
-    words, lines = text.split(), [""]
-    for word in words:
+    parts, lines = text.split(), [""]
+    for word in parts:
         if len(lines[-1]) + len(word) > 110:
             lines.append("")
         lines[-1] += f" {word}"

@@ -257,9 +257,9 @@ def overview(report: Report, shown: Collection[Kind] = tuple(KINDS)) -> Figure:
     across = _columns(len(runs))
     form = WIDE if across == 1 else _COLUMN
     width_px = 2 * _MARGIN_PX + across * form.width_px
-    kinds = {kind: panels_of(kind, runs, form) for kind in KINDS if kind in shown}
+    types = {kind: panels_of(kind, runs, form) for kind in KINDS if kind in shown}
     bands = [runs[first : first + across] for first in range(0, len(runs), across)]
-    rows = [_overview_rows(kinds, band, width_px - _MARGIN_PX) for band in bands]
+    rows = [_overview_rows(types, band, width_px - _MARGIN_PX) for band in bands]
     heads_px = [_head_px(band, form) for band in bands]
     heights_px = [
         head_px + sum(row.height_px for row in of_band)

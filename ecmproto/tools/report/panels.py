@@ -385,10 +385,10 @@ def _shares(times: Floats, until: Floats, duration_ns: int, bins: int) -> Floats
 
 def _merged(pauses: Sequence[PausedSpan]) -> tuple[Floats, Floats]:
     """Return the starts and ends of the pauses after merging overlapping pauses."""
-    stretches = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
-    if not len(stretches):
+    spans = np.array(sorted((p.start_ns, max(p.start_ns, p.end_ns)) for p in pauses), dtype=np.float64)
+    if not len(spans):
         return np.empty(0), np.empty(0)
-    reach = np.maximum.accumulate(stretches[:, 1])
-    new = np.append(True, stretches[1:, 0] > reach[:-1])
-    last = np.append(np.flatnonzero(new)[1:], len(stretches)) - 1
-    return stretches[new, 0], reach[last]
+    reach = np.maximum.accumulate(spans[:, 1])
+    new = np.append(True, spans[1:, 0] > reach[:-1])
+    last = np.append(np.flatnonzero(new)[1:], len(spans)) - 1
+    return spans[new, 0], reach[last]

@@ -344,8 +344,8 @@ class PhasePanels(Panels[Run]):
         max_points = self.form.bins * _PHASE_POINTS_PER_BIN
         mask = drawable(across) & drawable(upward)
         across, upward = across[mask][:max_points], upward[mask][:max_points]
-        room = _PHASE_MARGIN * max(self._top - self._least, _MIN_PHASE * self._top)
-        bottom, top = max(0.0, self._least - room), self._top + room
+        margin = _PHASE_MARGIN * max(self._top - self._least, _MIN_PHASE * self._top)
+        bottom, top = max(0.0, self._least - margin), self._top + margin
         value_axis(axes, bottom / self.scale.factor, top / self.scale.factor, self.form)
         width = _MARGIN * self._width / self._octets.factor
         axes.set_xlim(-width, width)

@@ -167,11 +167,11 @@ def _waiting(stations: StationsSummary) -> int:
 def _queue(port: PortSummary, duration_ns: int) -> QueueCurve:
     bins = len(port.trace.mean_octets)
     edges_ns = np.minimum(np.arange(bins + 1) * port.trace.span_ns, max(1, duration_ns))
-    kept = np.flatnonzero(np.diff(edges_ns) > 0)
+    rows = np.flatnonzero(np.diff(edges_ns) > 0)
     return QueueCurve(
-        edges_ns=np.append(edges_ns[kept], edges_ns[-1]) if len(kept) else edges_ns[:0],
-        mean_octets=np.array(port.trace.mean_octets)[kept],
-        peak_octets=np.array(port.trace.peak_octets, np.float64)[kept],
+        edges_ns=np.append(edges_ns[rows], edges_ns[-1]) if len(rows) else edges_ns[:0],
+        mean_octets=np.array(port.trace.mean_octets)[rows],
+        peak_octets=np.array(port.trace.peak_octets, np.float64)[rows],
     )
 
 

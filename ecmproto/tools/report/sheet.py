@@ -281,9 +281,9 @@ class Sheet:
             if x_px > left_px and x_px + width > right_px:
                 x_px, y_px = left_px, y_px + _LEGEND_LINE_PX
             self._swatch(entry.handle, x_px, y_px + _LEGEND_LINE_PX / 2)
-            room = right_px - x_px - _SWATCH_PX
+            space = right_px - x_px - _SWATCH_PX
             base = y_px + _LEGEND_LINE_PX / 2 + 0.36 * size
-            self.text(x_px + _SWATCH_PX, base, entry.text, colour=MUTED, size_px=size, max_px=room)
+            self.text(x_px + _SWATCH_PX, base, entry.text, colour=MUTED, size_px=size, max_px=space)
             x_px += width
 
     def _swatch(self, handle: Line2D | Patch, x_px: float, y_px: float) -> None:
@@ -336,9 +336,9 @@ def wrapped(text: str, max_px: float, size_px: float, lines: int) -> list[str]:
 
     If the text is too long, the middle of the last line is removed.
     """
-    words = printable(shortened(text, lines * _MAX_MEASURED)).split(" ")
+    parts = printable(shortened(text, lines * _MAX_MEASURED)).split(" ")
     made = [""]
-    for word in words:
+    for word in parts:
         longer = f"{made[-1]} {word}".strip()
         if made[-1] and len(made) < lines and width_em(longer) * size_px > max_px:
             made.append(word)
@@ -385,8 +385,8 @@ class Moments:
         """
         group = Element("g", {"class": "moments"})
         step = (self.right_px - self.left_px) / len(self.labels)
-        for place, label in enumerate(self.labels):
-            left = self.left_px + place * step
+        for index, label in enumerate(self.labels):
+            left = self.left_px + index * step
             span = SubElement(group, "g")
             area = {"x": f"{left:.1f}", "width": f"{step:.1f}", "height": f"{self.bottom_px:.0f}"}
             SubElement(span, "rect", area)
@@ -449,7 +449,7 @@ def _tidied(svg: bytes, *, prefix: str, colours: Mapping[str, str], typeface: bo
         if element.text is not None and not element.text.strip():
             element.text = None
     _drop(root, "style")
-    names = {old: f"{prefix}{place}" for place, old in enumerate(_referenced(root), 1)}
+    names = {old: f"{prefix}{index}" for index, old in enumerate(_referenced(root), 1)}
     for element in root.iter():
         _tidy(element, names, colours, typeface)
     _flatten(root)
@@ -495,14 +495,14 @@ def _tidy(element: Element, names: Mapping[str, str], colours: Mapping[str, str]
 
 def _css(text: str, colours: Mapping[str, str], typeface: bool) -> str:
     declarations = [part.strip() for part in text.split(";") if part.strip()]
-    kept = [part for part in declarations if typeface or not part.startswith("font-family")]
-    shown = ";".join(re.sub(r":\s+", ":", part, count=1) for part in kept)
+    remaining = [part for part in declarations if typeface or not part.startswith("font-family")]
+    shown = ";".join(re.sub(r":\s+", ":", part, count=1) for part in remaining)
     return _HEX.sub(lambda match: colours.get(match[0], match[0]), shown)
 
 
 def _path(text: str) -> str:
-    words = " ".join(text.split())
-    return _rounded(words, _FRACTION_OF_LONG if len(words) > _LONG else _FRACTION_OF_SHORT)
+    parts = " ".join(text.split())
+    return _rounded(parts, _FRACTION_OF_LONG if len(parts) > _LONG else _FRACTION_OF_SHORT)
 
 
 def _rounded(text: str, decimals: int) -> str:

@@ -97,8 +97,8 @@ def read_plan(stream: IO[bytes], name: str, *, seed: int) -> Plan:
             try:
                 read(item, where)
             except SpecError as error:
-                place = error.where if error.where.startswith(where) else f"{where}: {error.where}"
-                raise SpecError(where=place, needed=error.needed, got=error.got, hint=error.hint) from None
+                location = error.where if error.where.startswith(where) else f"{where}: {error.where}"
+                raise SpecError(where=location, needed=error.needed, got=error.got, hint=error.hint) from None
             except EcmprotoError as error:
                 raise SpecError(where=where, needed="values that fit", got=str(error)) from None
     if not reader.streams:

@@ -280,8 +280,8 @@ def storm(interfaces: Interfaces) -> Callable[..., Any]:
             with holding.running(sender):
                 yield
             (report,) = sender.report().streams
-            taken = sender.steals()
-        failed = [f"{each.name}: {each.result}" for each in watch.proofs(taken) if each.outcome == "failed"]
+            steals = sender.steals()
+        failed = [f"{each.name}: {each.result}" for each in watch.proofs(steals) if each.outcome == "failed"]
         if at is None and report.gaps.longer:
             failed = [
                 f"{report.gaps.longer} gaps that a pause of {format_time(report.gaps.limit_ns)} does not "

@@ -165,12 +165,12 @@ class _Numbers:
         rows = at >= batch.offset
         at, time_ns = at[rows], batch.time_ns[rows]
         marked = np.ones(len(at), np.bool_)
-        for place, octet in enumerate(MARK):
-            marked &= batch.buffer[at + place] == octet
+        for index, octet in enumerate(MARK):
+            marked &= batch.buffer[at + index] == octet
         at, time_ns = at[marked], time_ns[marked]
         number = np.zeros(len(at), np.int64)
-        for place in range(len(MARK), len(MARK) + 4):
-            number = number << 8 | batch.buffer[at + place]
+        for index in range(len(MARK), len(MARK) + 4):
+            number = number << 8 | batch.buffer[at + index]
         own = (number >= self._expected.first) & (number < self._expected.first + self._expected.count)
         self.numbers.append(number[own])
         self.times.append(time_ns[own])
@@ -234,9 +234,9 @@ class Watch:
 
         ``preemptions`` contains the times during which the sender had no processor (`StreamSender.steals`).
         """
-        held = {(each.port, each.priority): each for each in self._lapses.held()}
+        by_port = {(each.port, each.priority): each for each in self._lapses.held()}
         return [
-            self._held(each.port, priority, held.get((each.port, priority)), preemptions)
+            self._held(each.port, priority, by_port.get((each.port, priority)), preemptions)
             for each in self._storms
             for priority in each.priorities
         ] + [self._data_proof(*each) for each in self._sides]

@@ -89,8 +89,8 @@ class Frame:
         Raises KeyError if the frame has no such layer or field; the error suggests the nearest name in the
         frame.
         """
-        for found in self._matches(key):
-            return found
+        for match in self._matches(key):
+            return match
         raise KeyError(self._missing(key if isinstance(key, str) else key.prefix))
 
     def _missing(self, name: str) -> str:

@@ -161,12 +161,12 @@ class TagFormat:
 
     def announcing(self, ethertypes: EtherTypes) -> int:
         """Return the tag's EtherType. Raises ParameterError if no EtherType is assigned."""
-        found = announcement(self.format, ethertypes)
-        if found is None:
+        announced = announcement(self.format, ethertypes)
+        if announced is None:
             raise ParameterError(
                 name="tag", needed="a format that an EtherType announces", got=self.format.prefix
             )
-        return found
+        return announced
 
 
 NO_IP_HEADER = -1
@@ -257,13 +257,13 @@ def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[Locat
 
 def tag_ethertypes(ethertypes: EtherTypes) -> frozenset[int]:
     """Return the EtherTypes that announce tags."""
-    found = {announcement(cls, ethertypes) for cls in FORMATS if is_tag(cls)}
-    return frozenset(each for each in found if each is not None) | {ethertypes.old_s_tag}
+    result = {announcement(cls, ethertypes) for cls in FORMATS if is_tag(cls)}
+    return frozenset(each for each in result if each is not None) | {ethertypes.old_s_tag}
 
 
 def without_tags(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
     """Return a frame without the tags of ``kind``, and the number of removed tags."""
-    found = [tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)]
-    for tag in reversed(found):
+    results = [tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)]
+    for tag in reversed(results):
         octets = octets[: tag.at] + octets[tag.end :]
-    return octets, len(found)
+    return octets, len(results)

@@ -422,9 +422,9 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
 
     def decorate(cls: L) -> L:
         annotations = vars(cls).get("__annotations__", {})
-        taken = [key for key in annotations if key in Layer.__annotations__ or hasattr(Layer, key)]
-        if taken:
-            raise TypeError(f"{cls.__name__}: a field of a format cannot be called {taken[0]}")
+        clashes = [key for key in annotations if key in Layer.__annotations__ or hasattr(Layer, key)]
+        if clashes:
+            raise TypeError(f"{cls.__name__}: a field of a format cannot be called {clashes[0]}")
         for key, default in defaults.items():
             setattr(cls, key, _with_default(cls, key, default))
             annotations.setdefault(key, "int")
@@ -509,11 +509,11 @@ _FILLED = "_filled_in"
 
 def _within(cls: type[Layer]) -> Callable[[Any, int, int], DecodeError | None]:
     """Return the function that checks the limits of a format, with one comparison per limit."""
-    places = {field.key: field.bit_offset // 8 for field in cls.layout}
+    offsets = {field.key: field.bit_offset // 8 for field in cls.layout}
 
     def refused(value: Layer, index: int, start: int) -> DecodeError:
         limit = cls.limits[index]
-        at = start + places[limit.key]
+        at = start + offsets[limit.key]
         return DecodeError(
             layer=cls.prefix, offset=at, needed=limit.needed, got=str(getattr(value, limit.key))
         )

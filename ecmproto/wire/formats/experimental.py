@@ -114,8 +114,8 @@ class Proposed(Word):
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
         """Return whether the CPID is invalid, or more than padding follows a message without payload."""
         cpid_at = start + CPID_AT
-        behind = cpid_at + CPID_OCTETS
-        if cls.has_cpid and stop >= behind and is_no_cpid(data[cpid_at:behind]):
+        following = cpid_at + CPID_OCTETS
+        if cls.has_cpid and stop >= following and is_no_cpid(data[cpid_at:following]):
             return True
         if not cls.padded or _type_at(data, start, stop) in cls.showing:
             return False

@@ -90,8 +90,8 @@ class Coverage(NamedTuple):
     def crc(self, octets: bytes | bytearray | memoryview) -> int:
         """Return the invariant CRC of a frame. The four octets of the number are in wire order."""
         covered = bytearray(octets[self.start : self.stop])
-        for place, bits in self.ones:
-            covered[place - self.start] |= bits
+        for position, bits in self.ones:
+            covered[position - self.start] |= bits
         return int.from_bytes(zlib.crc32(covered, _START).to_bytes(4, "little"), "big")
 
 
@@ -105,12 +105,12 @@ def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
     The coverage is unknown without an IP header or GRH, without a BTH, and with a link header of InfiniBand.
     ``starts`` contains the offset of each layer in the frame, then the end of the last layer.
     """
-    at = {cls: place for value, place in zip(layers, starts, strict=False) for cls in type(value).__mro__}
+    at = {cls: offset for value, offset in zip(layers, starts, strict=False) for cls in type(value).__mro__}
     network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in NETWORKS), None)
     if network is None or BTH not in at or LRH in at:
         return None
     headers = [(type(layers[network]), starts[network]), *((cls, at[cls]) for cls in (UDP, BTH) if cls in at)]
-    ones = [(first + place, bits) for cls, first in headers for place, bits in CHANGING[cls]]
+    ones = [(first + offset, bits) for cls, first in headers for offset, bits in CHANGING[cls]]
     return Coverage(starts[network], starts[len(layers)], tuple(ones))
 
 

@@ -79,10 +79,10 @@ def _arp_summary(mac: str, ip: str) -> Summary:
 
     ``mac`` and ``ip`` are the styles of the MAC addresses and protocol addresses in the templates.
     """
-    asked = f"who has {{dst_proto{ip}}}? tell {{src_proto{ip}}}"
+    request = f"who has {{dst_proto{ip}}}? tell {{src_proto{ip}}}"
     other = f"opcode {{opcode}} {{src_proto{ip}}} → {{dst_proto{ip}}}"
     answered = Case("opcode", 2, 2, f"{{src_proto{ip}}} is at {{src_hw{mac}}}", other)
-    return Summary(label="ARP", detail="{:arp}", clauses={"arp": Case("opcode", 1, 1, asked, answered)})
+    return Summary(label="ARP", detail="{:arp}", clauses={"arp": Case("opcode", 1, 1, request, answered)})
 
 
 ARP_ETHERTYPE = 0x0806

@@ -228,9 +228,9 @@ class Field:
                 names=part.names,
                 name=part.name,
             )
-            place = self.bit_offset + self._width - part.bits - part.low
+            position = self.bit_offset + self._width - part.bits - part.low
             yield dataclasses.replace(
-                self, name=part.name, bit_offset=place, bits=part.bits, meta=meta, part=part
+                self, name=part.name, bit_offset=position, bits=part.bits, meta=meta, part=part
             )
 
     @property
@@ -281,7 +281,7 @@ def fields_of(declared: Iterable[tuple[str, Width]], prefix: str) -> tuple[Field
     """
     fields: list[Field] = []
     offset = 0
-    behind: tuple[str, ...] = ()
+    following: tuple[str, ...] = ()
     for key, width in declared:
         if width.bits is None:
             _refuse_part_of_octet(fields, offset)
@@ -293,11 +293,11 @@ def fields_of(declared: Iterable[tuple[str, Width]], prefix: str) -> tuple[Field
                 bits=width.bits,
                 meta=width.meta,
                 count=width.count,
-                behind=behind,
+                behind=following,
             )
         )
         offset += width.bits or 0
-        behind += (key,) if width.bits is None else ()
+        following += (key,) if width.bits is None else ()
     _refuse_part_of_octet(fields, offset)
     return tuple(fields)
 

@@ -144,8 +144,8 @@ def summary_of_fields(
         if field.key != next_key and not field.key.startswith(_UNSAID) and not (shows and field.count)
     ]
     counting = {field.count.key for field in fields if field.count is not None}
-    said = [_field_template(field) for field in keys if field.key not in counting]
-    detail = " ".join(said[:_SUMMARY_FIELDS])
+    texts = [_field_template(field) for field in keys if field.key not in counting]
+    detail = " ".join(texts[:_SUMMARY_FIELDS])
     if role == "header":
         return Summary()
     if role == "tag":

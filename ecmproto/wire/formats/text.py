@@ -144,11 +144,11 @@ def _octets_of(field: Field, given: object) -> bytes | None:
 
 
 def _needed(field: Field) -> str:
-    kinds = {
+    types = {
         "mac": "a MAC address such as 02:00:00:00:00:01",
         "ipv4": "an IPv4 address",
         "ipv6": "an IPv6 address",
         "octets": "octets in hex",
         "cpid": "16 hex digits, or MAC/number such as 02:00:00:00:00:01/1",
     }
-    return kinds.get(field.kind) or f"an integer in {field.minimum}..{field.maximum}"
+    return types.get(field.kind) or f"an integer in {field.minimum}..{field.maximum}"

@@ -89,10 +89,10 @@ def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Pa
     if not octets:
         return otherwise
     ethertype = getattr(_FORMATS.ethertypes, role)
-    found = _FORMATS.announced(ethertype, octets, 0, len(octets))[0]
-    if found.otherwise is not None and found.cannot_be(octets, 0, len(octets), len(octets)):
-        found = found.otherwise
-    cls = LAYERS[found]
+    announced = _FORMATS.announced(ethertype, octets, 0, len(octets))[0]
+    if announced.otherwise is not None and announced.cannot_be(octets, 0, len(octets), len(octets)):
+        announced = announced.otherwise
+    cls = LAYERS[announced]
     return cls.dispatch_hook(octets) if hasattr(cls, "dispatch_hook") else conf.raw_layer
 
 
@@ -232,8 +232,8 @@ def _bind_dissection(bound: _Bound) -> None:
         guesses: list[_Guess] = [({"type": value}, cls) for value, cls in doors + new]
         lower.payload_guess = [*guesses, *lower.payload_guess]
         bound.guesses += [(lower, guess) for guess in guesses]
-    behind = [(lower, values, LAYERS[cls]) for cls in _DERIVED for lower, values in lower_of(cls)]
-    for lower, values, layer in (*behind, *infiniband.dissected()):
+    following = [(lower, values, LAYERS[cls]) for cls in _DERIVED for lower, values in lower_of(cls)]
+    for lower, values, layer in (*following, *infiniband.dissected()):
         guess = (values, layer)
         lower.payload_guess = [guess, *lower.payload_guess]
         bound.guesses.append((lower, guess))

@@ -159,12 +159,12 @@ def _variable(cls: type[Layer], field: Field, name: str) -> Any:
     octets: Any = XStrField(name, default)
     if count.key:
         key = _name(count.key)
-        most = [limit.high * count.scale - count.minus for limit in cls.limits if limit.key == count.key]
+        maximum = [limit.high * count.scale - count.minus for limit in cls.limits if limit.key == count.key]
         octets = XStrLenField(
             name,
             default,
             length_from=lambda pkt: max(0, getattr(pkt, key) * count.scale - count.minus),
-            max_length=min(most, default=None),
+            max_length=min(maximum, default=None),
         )
     if count.when is None:
         return octets

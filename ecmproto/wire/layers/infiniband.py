@@ -43,8 +43,8 @@ class ExtendedHeader(Packet):
         opcode = _opcode_under(self)
         of = next((cls for cls, layer in EXTENDED.items() if type(self) is layer), None)
         sequence = formats.BTH.sequences.get(-1 if opcode is None else opcode, ())
-        behind = sequence[sequence.index(of) + 1 :] if of in sequence else ()
-        return _layer_of(behind[0], payload) if behind else Raw
+        following = sequence[sequence.index(of) + 1 :] if of in sequence else ()
+        return _layer_of(following[0], payload) if following else Raw
 
     def mysummary(self) -> Any:
         """Return the addresses, the header's name and the first fields as summary."""

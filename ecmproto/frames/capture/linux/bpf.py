@@ -276,13 +276,13 @@ class _Assembler:
                 [starts[self._targets[label]] if label >= 0 else starts[at + 1] for label in each.labels]
                 for at, each in enumerate(written)
             ]
-            found = [
+            results = [
                 each.code != JUMP and max(goes) - starts[at] - 1 > _FARTHEST
                 for at, (each, goes) in enumerate(zip(written, targets, strict=True))
             ]
-            if all(was or not far for was, far in zip(long, found, strict=True)):
+            if all(was or not far for was, far in zip(long, results, strict=True)):
                 break
-            long = [was or far for was, far in zip(long, found, strict=True)]
+            long = [was or far for was, far in zip(long, results, strict=True)]
         program: list[Instruction] = []
         for each, goes, far in zip(written, targets, long, strict=True):
             program += _resolved(each, goes, len(program), far)

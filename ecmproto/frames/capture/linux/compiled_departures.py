@@ -84,15 +84,15 @@ def transmit(line: Line, state: DepartureState, count: int) -> int:
 
     If the kernel accepted fewer frames, ``state.error`` is the error of the next frame.
     """
-    facts, state.error, taken = line.facts, 0, 0
-    while taken < count:
-        messages_at = facts.messages_at + (state.position + taken) * _MESSAGE_OCTETS
-        done = int(sendmmsg(facts.descriptor, messages_at, count - taken, DONTWAIT))
+    facts, state.error, accepted = line.facts, 0, 0
+    while accepted < count:
+        messages_at = facts.messages_at + (state.position + accepted) * _MESSAGE_OCTETS
+        done = int(sendmmsg(facts.descriptor, messages_at, count - accepted, DONTWAIT))
         if done <= 0:
             state.error = int(last_error()[0])
             break
-        taken += done
-    return taken
+        accepted += done
+    return accepted
 
 
 def compiled_text(**names: Any) -> Any:

@@ -96,8 +96,8 @@ def transmit(line: FrameSender, state: DepartureState, count: int) -> int:
 
     If the kernel accepted fewer frames, ``state.error`` is the error of the next frame.
     """
-    taken, state.error = line.take(state.position, count)
-    return taken
+    accepted, state.error = line.take(state.position, count)
+    return accepted
 
 
 def depart(
@@ -124,9 +124,9 @@ def depart(
                 distance_ns = due_ns[first] - state.last_due_ns
                 least_ns = state.last_ns + distance_ns - distance_ns // UNEVEN
                 state.start_ns = max(state.start_ns, least_ns - due_ns[first])
-            most = min(state.count, first + (1 if state.even else BURST))
+            maximum = min(state.count, first + (1 if state.even else BURST))
             ready = first
-            while ready < most and due_ns[ready] <= now_ns - state.start_ns:
+            while ready < maximum and due_ns[ready] <= now_ns - state.start_ns:
                 ready += 1
         if ready == first:
             moment_ns = state.start_ns + due_ns[first]
@@ -139,24 +139,24 @@ def depart(
             while clock_ns(line) < moment_ns:
                 pass
             continue
-        taken = transmit(line, state, ready - first)
+        accepted = transmit(line, state, ready - first)
         after_ns = clock_ns(line)
-        if taken > 0:
+        if accepted > 0:
             # The frames were sent one after the other during the call.
-            each_ns = max(1, (after_ns - now_ns) // taken)
+            each_ns = max(1, (after_ns - now_ns) // accepted)
             if state.first_ns == 0:
                 state.first_ns = now_ns
-            state.last_ns = now_ns + each_ns * (taken - 1)
+            state.last_ns = now_ns + each_ns * (accepted - 1)
             if state.paced:
-                for frame in range(taken):
+                for frame in range(accepted):
                     left_ns = now_ns + each_ns * frame
                     if state.neighbour_ns:
                         count_ns(apart, left_ns - state.neighbour_ns)
                     state.neighbour_ns = left_ns
                     count_ns(late, left_ns - state.start_ns - due_ns[first + frame])
-                state.last_due_ns = due_ns[first + taken - 1]
-            state.left += taken
-            state.position += taken
+                state.last_due_ns = due_ns[first + accepted - 1]
+            state.left += accepted
+            state.position += accepted
         if state.error:
             return NOT_TAKEN
         if state.position < state.count and after_ns >= state.look_ns:

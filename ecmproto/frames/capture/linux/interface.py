@@ -70,11 +70,11 @@ def interface_facts(name: str) -> InterfaceFacts:
     Raises InterfaceError if the interface is missing.
     """
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             index = socket.if_nametoindex(name)
-            flags = struct.unpack_from("=H", _ask(asked, _SIOCGIFFLAGS, name))[0]
-            mtu = struct.unpack_from("=i", _ask(asked, _SIOCGIFMTU, name))[0]
-            hardware, address = struct.unpack_from("=H6s", _ask(asked, _SIOCGIFHWADDR, name))
+            flags = struct.unpack_from("=H", _ask(sock, _SIOCGIFFLAGS, name))[0]
+            mtu = struct.unpack_from("=i", _ask(sock, _SIOCGIFMTU, name))[0]
+            hardware, address = struct.unpack_from("=H6s", _ask(sock, _SIOCGIFHWADDR, name))
     except (OSError, ValueError) as error:
         if not isinstance(error, OSError) or error.errno in (None, errno.ENODEV, errno.ENXIO):
             raise missing(name, interface_names()) from None
@@ -93,9 +93,9 @@ def set_mtu(name: str, mtu_octets: int) -> None:
     Raises InterfaceError if the driver or missing permissions prevent the change.
     """
     request = struct.pack("16si20x", os.fsencode(name), mtu_octets)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
-            fcntl.ioctl(asked.fileno(), _SIOCSIFMTU, request)
+            fcntl.ioctl(sock.fileno(), _SIOCSIFMTU, request)
         except OSError as error:
             denied = isinstance(error, PermissionError)
             got = "a process without CAP_NET_ADMIN" if denied else str(error.strerror)
@@ -170,12 +170,12 @@ class FlowControl:
 
 def speed_bps(interface: str) -> int | None:
     """Return the link speed in bit/s."""
-    told = _ask_driver(interface, struct.pack("=I", _GSET).ljust(_SETTINGS_OCTETS, b"\0"))
-    if told is None:
+    answer = _ask_driver(interface, struct.pack("=I", _GSET).ljust(_SETTINGS_OCTETS, b"\0"))
+    if answer is None:
         return None
     low, high = (
-        struct.unpack_from("=H", told, _SPEED_AT)[0],
-        struct.unpack_from("=H", told, _SPEED_HIGH_AT)[0],
+        struct.unpack_from("=H", answer, _SPEED_AT)[0],
+        struct.unpack_from("=H", answer, _SPEED_HIGH_AT)[0],
     )
     speed: int = high << 16 | low
     return None if speed in _SPEED_UNKNOWN else speed * 10**6
@@ -183,25 +183,25 @@ def speed_bps(interface: str) -> int | None:
 
 def driver(interface: str) -> str | None:
     """Return the name of the driver."""
-    told = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
-    return None if told is None else _driver_text(told[4:36])
+    answer = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
+    return None if answer is None else _driver_text(answer[4:36])
 
 
 def flow_control(interface: str) -> FlowControl | None:
     """Return the PAUSE settings of the interface."""
-    told = _ask_driver(interface, struct.pack("=I", _GPAUSEPARAM).ljust(_PAUSE_OCTETS, b"\0"))
-    if told is None:
+    answer = _ask_driver(interface, struct.pack("=I", _GPAUSEPARAM).ljust(_PAUSE_OCTETS, b"\0"))
+    if answer is None:
         return None
-    negotiated, receive, transmit = struct.unpack_from("=III", told, 4)
+    negotiated, receive, transmit = struct.unpack_from("=III", answer, 4)
     return FlowControl(negotiated=bool(negotiated), receive=bool(receive), transmit=bool(transmit))
 
 
 def is_on(interface: str, offload: Offload) -> bool | None:
     """Return whether an offload is on."""
-    told = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
-    if told is None:
+    answer = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
+    if answer is None:
         return None
-    value: int = struct.unpack_from("=I", told, 4)[0]
+    value: int = struct.unpack_from("=I", answer, 4)[0]
     return bool(value & offload.flag if offload.flag else value)
 
 
@@ -212,8 +212,8 @@ def switch_off(interface: str, offload: Offload) -> None:
     """
     value = 0
     if offload.flag:
-        told = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
-        value = struct.unpack_from("=I", told, 4)[0] & ~offload.flag if told else 0
+        answer = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
+        value = struct.unpack_from("=I", answer, 4)[0] & ~offload.flag if answer else 0
     try:
         _call_driver(interface, struct.pack("=II", offload.set, value))
     except OSError as error:
@@ -222,8 +222,8 @@ def switch_off(interface: str, offload: Offload) -> None:
 
 def driver_statistics(interface: str) -> dict[str, int]:
     """Return the driver-specific counters by name; empty if the driver has no counters."""
-    told = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
-    count: int = struct.unpack_from("=I", told, _STATISTICS_COUNT_AT)[0] if told else 0
+    answer = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
+    count: int = struct.unpack_from("=I", answer, _STATISTICS_COUNT_AT)[0] if answer else 0
     if not 0 < count <= _NO_MORE_STATISTICS:
         return {}
     names = _ask_driver(
@@ -253,8 +253,8 @@ def _call_driver(interface: str, question: bytes) -> bytes:
     """
     buffer = ctypes.create_string_buffer(question, len(question))
     request = struct.pack("16sP16x", os.fsencode(interface), ctypes.addressof(buffer))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        fcntl.ioctl(asked.fileno(), _SIOCETHTOOL, request)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock.fileno(), _SIOCETHTOOL, request)
     return buffer.raw
 
 

@@ -214,15 +214,15 @@ class Sendable:
     def of(self, reader: CaptureReader) -> Iterator[Batch]:
         """Yield the Ethernet frames of ``reader``."""
         for batch in reader:
-            kept = batch
+            selected = batch
             ethernet = [each.linktype == ETHERNET for each in reader.interfaces]
             if not all(ethernet):
                 mask = np.array(ethernet)[batch.interface]
                 self.foreign += int((~mask).sum())
-                kept = batch.select(mask)
-            kept = _without_fcs(kept, [each.fcs_octets for each in reader.interfaces])
-            self.cut += int((kept.captured < kept.original).sum())
-            yield kept
+                selected = batch.select(mask)
+            selected = _without_fcs(selected, [each.fcs_octets for each in reader.interfaces])
+            self.cut += int((selected.captured < selected.original).sum())
+            yield selected
 
 
 def _without_fcs(batch: Batch, fcs_octets: Sequence[int]) -> Batch:

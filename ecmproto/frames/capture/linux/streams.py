@@ -137,8 +137,8 @@ class StreamSender:
         messages, parts = stream_loop.new_messages(len(frames))
         octets, starts = _laid_out([octets for _, octets in frames])
         names = {name: _address(facts) for name, facts in self.facts.items()}
-        addresses, places = _laid_out(list(names.values()))
-        places_of = dict(zip(names, places, strict=True))
+        addresses, offsets = _laid_out(list(names.values()))
+        places_of = dict(zip(names, offsets, strict=True))
         lengths = np.array([len(each) for _, each in frames], np.int64)
         parts["base"], parts["octets"] = starts + octets.ctypes.data, lengths
         messages["header"]["name"] = [places_of[name] + addresses.ctypes.data for name, _ in frames]

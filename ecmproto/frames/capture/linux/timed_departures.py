@@ -222,10 +222,10 @@ class TimedSender:
 
 def missed_times(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
     """Return the times of late frames from messages of the error queue (struct sock_extended_err)."""
-    found = []
+    results = []
     for _, _, data in ancillary:
         if len(data) >= _EXTENDED_ERROR.size:
             _, origin, _, _, low, high = _EXTENDED_ERROR.unpack_from(data)
             if origin == _ORIGIN_TXTIME:
-                found.append(high << 32 | low)
-    return found
+                results.append(high << 32 | low)
+    return results

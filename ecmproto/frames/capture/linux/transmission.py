@@ -275,10 +275,10 @@ class Transmission:
             position, left = int(state.position), int(state.left)
             state.look_ns = time.perf_counter_ns() + _LOOK_NS
             why = self._depart(line, state, times, self._late, self._apart)
-            taken = int(state.left) - left
-            if self._line is not None and taken:
-                sender.count(chunk.messages, position, taken)
-            waiting_since = None if taken else waiting_since
+            sent = int(state.left) - left
+            if self._line is not None and sent:
+                sender.count(chunk.messages, position, sent)
+            waiting_since = None if sent else waiting_since
             if why == LOOK:
                 self._check()
             elif why == NOT_TAKEN:
@@ -350,11 +350,11 @@ def _again(first: Batch, others: Iterator[Batch]) -> Iterator[Batch]:
 
 def _ahead(chunks: Iterator[_Chunk], check: Callable[[], None]) -> Iterator[_Chunk]:
     """Yield the chunks; a thread prepares each chunk while the previous chunk is sent."""
-    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    requested: queue.SimpleQueue[bool] = queue.SimpleQueue()
     made: queue.SimpleQueue[_Chunk | BaseException | None] = queue.SimpleQueue()
 
     def prepare() -> None:
-        while wanted.get():
+        while requested.get():
             try:
                 made.put(next(chunks, None))
             except BaseException as error:  # raised in the main thread
@@ -362,7 +362,7 @@ def _ahead(chunks: Iterator[_Chunk], check: Callable[[], None]) -> Iterator[_Chu
 
     thread = threading.Thread(target=prepare, daemon=True)
     thread.start()
-    wanted.put(True)
+    requested.put(True)
     try:
         while True:
             try:
@@ -374,9 +374,9 @@ def _ahead(chunks: Iterator[_Chunk], check: Callable[[], None]) -> Iterator[_Chu
                 break
             if isinstance(chunk, BaseException):
                 raise chunk
-            wanted.put(True)
+            requested.put(True)
             yield chunk
     finally:
-        wanted.put(False)
+        requested.put(False)
         # The thread may wait for its input forever.
         thread.join(_JOIN_S)

@@ -164,12 +164,12 @@ class Sockets:
         last = min(len(batch), first + buffer.capacity)
         state.interface, state.frames, state.position, state.error = interface, last - first, 0, 0
         state.slots_at = buffer.slots.ctypes.data
-        for place, position in enumerate(range(first, last)):
+        for index, position in enumerate(range(first, last)):
             octets = batch.frame(position)[: buffer.frame_octets]
-            start = int(buffer.starts[place])
+            start = int(buffer.starts[index])
             buffer.slots[start : start + len(octets)] = np.frombuffer(octets, np.uint8)
-            buffer.offset[place], buffer.captured[place] = start, len(octets)
-            buffer.original[place] = batch.original[position]
+            buffer.offset[index], buffer.captured[index] = start, len(octets)
+            buffer.original[index] = batch.original[position]
 
     def received(self) -> Batch:
         """Return the last received frames; the next reception overwrites them."""
@@ -403,10 +403,10 @@ def send(
     done = 0
     while done < count:
         messages_at = wires.state.outgoing_at + done * _MESSAGE_OCTETS
-        taken = sendmmsg(wires.sending[interface], messages_at, count - done, DONTWAIT)
-        if taken <= 0:
+        accepted = sendmmsg(wires.sending[interface], messages_at, count - done, DONTWAIT)
+        if accepted <= 0:
             break
-        done += taken
+        done += accepted
     for frame in range(done):
         total += length[frame]
     wires.sent[interface] += done

@@ -189,8 +189,8 @@ class _Rebuilding:
                     raise missing(other.name, f" for frames of {self._path.name}")
                 having &= True if lengths is None else lengths * count.scale > count.minus
             elif count.when and other.key == count.when[0]:
-                kinds = self._numbers(index, other)
-                having &= True if kinds is None else np.isin(kinds, count.when[1])
+                types = self._numbers(index, other)
+                having &= True if types is None else np.isin(types, count.when[1])
         return having
 
     def _numbers(self, index: int, field: Field) -> Any:

@@ -474,9 +474,9 @@ class Renderer:
         if not len(batch):
             return iter(())
         frames = frames_of(batch, interfaces)
-        found = find_layers(frames, tuple(SHOWN_AS) if self._sampled else (), ethertypes, None)
+        located = find_layers(frames, tuple(SHOWN_AS) if self._sampled else (), ethertypes, None)
         with self._lock:
-            job = self._job(batch, found, single, interfaces, ethertypes, odd, origin_ns)
+            job = self._job(batch, located, single, interfaces, ethertypes, odd, origin_ns)
         return self._shares(job, batch.captured, pool)
 
     def _job(

@@ -29,10 +29,10 @@ class BCNRules(intervals.Sampling):
 
 def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
     e, is_stop = rows["bcn.e"], rows["bcn.type"] == _STOP
-    most = int((1 + 2 * parameters.weight) * parameters.qeq_octets) // 64
-    beyond = (np.abs(e) > most) & (most > 0)
+    maximum = int((1 + 2 * parameters.weight) * parameters.qeq_octets) // 64
+    beyond = (np.abs(e) > maximum) & (maximum > 0)
 
-    allowed = f"a value from -{most} to {most} other than 0" if most else "a value other than 0"
+    allowed = f"a value from -{maximum} to {maximum} other than 0" if maximum else "a value other than 0"
     return Judged((e == 0) | beyond, "the feedback e is out of range", e, allowed, about=~is_stop)
 
 
@@ -71,8 +71,8 @@ class _Intervals(intervals.DraftIntervals):
 
     def is_judged(self, pairs: Pairs) -> Mask:
         """Return a mask of the messages that are neither STOP nor saturated."""
-        most = int((1 + 2 * self._parameters.weight) * self._qeq_octets) // QUEUE_UNIT_OCTETS
-        judged: Mask = (pairs.now[:, 6] != _STOP) & (pairs.now[:, 5] > -most)
+        maximum = int((1 + 2 * self._parameters.weight) * self._qeq_octets) // QUEUE_UNIT_OCTETS
+        judged: Mask = (pairs.now[:, 6] != _STOP) & (pairs.now[:, 5] > -maximum)
         return judged
 
     @property

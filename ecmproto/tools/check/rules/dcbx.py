@@ -101,10 +101,10 @@ class _Links:
         mask: Mask,
         keys: tuple[Int64, ...],
     ) -> None:
-        picks = np.flatnonzero(mask)
-        table = np.stack([rows.interface, *keys], 1)[picks]
-        found, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
-        for key, at, frames in zip(found.tolist(), picks[first].tolist(), counts.tolist(), strict=True):
+        chosen = np.flatnonzero(mask)
+        table = np.stack([rows.interface, *keys], 1)[chosen]
+        distinct, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
+        for key, at, frames in zip(distinct.tolist(), chosen[first].tolist(), counts.tolist(), strict=True):
             _take(into, tuple(key), _Seen(int(rows.number[at]), int(rows.time_ns[at]), frames))
 
     def join(self, later: _Links, shift: Shift) -> None:
@@ -122,12 +122,12 @@ class _Links:
             neighbour = neighbour_of(interface, address_octets(source), latest)
             links.setdefault(interface, []).append(_Station(source, latest.number, latest.time_ns, neighbour))
         for interface, stations in links.items():
-            tell = _Teller(report, interface)
+            reporter = _Teller(report, interface)
             for station in stations:
-                _station(tell, station)
+                _station(reporter, station)
             if len(stations) == 2:
-                _pair(tell, *stations)
-            _traffic(tell, stations, self._of(self._pauses, interface), self._of(self._roce, interface))
+                _pair(reporter, *stations)
+            _traffic(reporter, stations, self._of(self._pauses, interface), self._of(self._roce, interface))
 
     @staticmethod
     def _of(seen: dict[tuple[int, ...], _Seen], interface: int) -> Iterator[tuple[tuple[int, ...], _Seen]]:
@@ -153,8 +153,8 @@ class _Teller:
     ) -> None:
         """Report a judged frame or station. A station is reported at its latest LLDPDU."""
         subject = at.address if isinstance(at, _Station) and rule in _OF_STATIONS else self._interface
-        place = (at.number, at.time_ns, self._interface, subject)
-        where = Where(*(np.array([each], np.int64) for each in place))
+        location = (at.number, at.time_ns, self._interface, subject)
+        where = Where(*(np.array([each], np.int64) for each in location))
         self._report.tell(rule, where, Judged(np.array([wrong]), what, measured, allowed))
 
 
@@ -179,12 +179,12 @@ def _station(tell: _Teller, station: _Station) -> None:
 def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
     """Compare the two ends of a link."""
     latest = max(one, other, key=lambda each: each.number)
-    here, there = one.neighbour, other.neighbour
-    if here.dialects and there.dialects:
+    here, peer = one.neighbour, other.neighbour
+    if here.dialects and peer.dialects:
         what = "the ends use different DCBX versions"
-        wrong = {*here.dialects}.isdisjoint(there.dialects) and QAZ in here.dialects + there.dialects
+        wrong = {*here.dialects}.isdisjoint(peer.dialects) and QAZ in here.dialects + peer.dialects
         tell("DCB007", latest, wrong, what, _both(one, other, lambda each: each.dialects_text))
-    masks = here.pfc_enabled, there.pfc_enabled
+    masks = here.pfc_enabled, peer.pfc_enabled
     if any(masks):
         what = "PFC is enabled at one end, but the other end has no PFC TLV"
         tell("DCB006", latest, None in masks, what, _both(one, other, lambda each: each.pfc_text))
@@ -198,7 +198,7 @@ def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
         "PFC is enabled for different priorities at the two ends",
         measured,
     )
-    if here.pfc_willing == there.pfc_willing:
+    if here.pfc_willing == peer.pfc_willing:
         ends = "both ends are willing" if here.pfc_willing else "neither end is willing"
         tell(
             "DCB002",

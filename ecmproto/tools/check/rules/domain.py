@@ -102,8 +102,10 @@ class _Tags:
         tagged = np.flatnonzero(rows.has(_CNTAG[0]) & ~rows.has(_CNM))
         if len(tagged):
             keys = rows.interface[tagged] << 3 | rows.priority[tagged]
-            found, first, count = np.unique(keys, return_index=True, return_counts=True)
-            for key, at, frames in zip(found.tolist(), tagged[first].tolist(), count.tolist(), strict=True):
+            distinct, first, count = np.unique(keys, return_index=True, return_counts=True)
+            for key, at, frames in zip(
+                distinct.tolist(), tagged[first].tolist(), count.tolist(), strict=True
+            ):
                 self._tag((key >> 3, key & 7), (int(rows.number[at]), int(rows.time_ns[at]), frames))
         for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
             vectors = (int(rows[_CNPV][at]), int(rows[_READY][at]))

@@ -131,8 +131,8 @@ def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
     """
     cpid, shown = rows[f"{prefix}.cpid"], rows[f"{SHOWN}cmtag.cpid"]
     tagged = rows.has(f"{SHOWN}cmtag.cpid")
-    told = is_feedback(prefix, rows) & (rows[f"{prefix}.q_off"] < 0)
-    about = told & (tagged | (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS))
+    feedback = is_feedback(prefix, rows) & (rows[f"{prefix}.q_off"] < 0)
+    about = feedback & (tagged | (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS))
 
     def value_text(row: int) -> str:
         return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
@@ -168,10 +168,10 @@ def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
     """Check that a message has the timestamp of the sampled frame's CM-Tag, or 0 without a CM-Tag."""
     names = ("timestamp", "unit")
     sent = [rows[f"{prefix}.{name}"] for name in names]
-    there = rows.has(f"{SHOWN}cmtag.cpid")
-    tag = [np.where(there, rows[f"{SHOWN}cmtag.{name}"], 0) for name in names]
-    about = there & rows.has(f"{SHOWN}cmtag.unit") | (
-        ~there & (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS)
+    present = rows.has(f"{SHOWN}cmtag.cpid")
+    tag = [np.where(present, rows[f"{SHOWN}cmtag.{name}"], 0) for name in names]
+    about = present & rows.has(f"{SHOWN}cmtag.unit") | (
+        ~present & (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS)
     )
     return Judged(
         (sent[0] != tag[0]) | (sent[1] != tag[1]), "the timestamp is not copied from the sampled frame",
@@ -226,13 +226,13 @@ class Associations:
         self._flows.add(flow[data], rows.number[data], rows.time_ns[data], rows.interface[data])
         for rule, ((tag, protocol), message) in enumerate(zip(self._TAGS, self._MESSAGES, strict=True)):
             if len(rows.columns[message]):
-                told = np.flatnonzero(rows.has(message))
+                indices = np.flatnonzero(rows.has(message))
                 if message == "e2cm.cpid":
-                    told = told[rows["e2cm.type"][told] <= 2]
-                station = dst[told] << 2 | rule
+                    indices = indices[rows["e2cm.type"][indices] <= 2]
+                station = dst[indices] << 2 | rule
                 self._stations.add(station)
-                key = mixed(station, rows[message][told])
-                self._told.add(key, rows.number[told], rows.time_ns[told], rows.interface[told])
+                key = mixed(station, rows[message][indices])
+                self._told.add(key, rows.number[indices], rows.time_ns[indices], rows.interface[indices])
             if len(rows.columns[tag]):
                 tagged = np.flatnonzero(rows.has(tag) & ~is_message)
                 if tag == "cmtag.cpid":
@@ -265,12 +265,12 @@ class Associations:
         number, time_ns, interface, source, cpid, flow, which = self._tagged.events.T
         began = self._flows.of(flow, NUMBER, _NEVER)
         station = source << 2 | which
-        told = self._told.of(mixed(station, cpid), NUMBER, _NEVER)
+        told_numbers = self._told.of(mixed(station, cpid), NUMBER, _NEVER)
         about = (began < number) & self._stations.has(station)
         for rule, name in enumerate(self.RULES):
             mine = which == rule
             where = Where(number[mine], time_ns[mine], interface[mine], source[mine])
-            points, first = cpid[mine], told[mine]
+            points, first = cpid[mine], told_numbers[mine]
 
             def what(row: int, points: Int64 = points, first: Int64 = first) -> str:
                 late = f"sends the station its first message only in frame {first[row]}"

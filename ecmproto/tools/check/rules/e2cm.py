@@ -170,18 +170,18 @@ class Answers:
         capture's end.
         """
         number, time_ns, interface, key, until_ns = np.array(due, np.int64).reshape(-1, 5).T
-        taken = until_ns - time_ns
+        elapsed_ns = until_ns - time_ns
         report.tell(
             "E2CM008", Where(number, time_ns, interface, key),
-            Judged(taken > self._longest_ns, "no reply to the probe in time",
-                   lambda row: format_time(int(taken[row])), f"{format_time(self._longest_ns)} at most"),
+            Judged(elapsed_ns > self._longest_ns, "no reply to the probe in time",
+                   lambda row: format_time(int(elapsed_ns[row])), f"{format_time(self._longest_ns)} at most"),
         )  # fmt: skip
 
     def join(self, later: Answers, shift: Shift) -> None:
         """Add the flows of a later part."""
         self._replies += later._replies
         self._last_ns = max(self._last_ns, later._last_ns)
-        for key, there in later._flows.items():
+        for key, other in later._flows.items():
             here = self._flows.get(key)
             if here is None:
                 if len(self._flows) == self._MAX:
@@ -189,16 +189,16 @@ class Answers:
                 here = self._flows[key] = _Probed()
             head, still_open = (
                 None if each is None else [each[0] + shift.frames, each[1], each[2] + shift.interfaces]
-                for each in (there.head, there.open)
+                for each in (other.head, other.open)
             )
-            if there.first_reply_ns is None:
+            if other.first_reply_ns is None:
                 here.open = here.open or still_open
                 continue
             here.open = here.open or head
             if here.first_reply_ns is None:
-                here.head, here.first_reply_ns = here.open, there.first_reply_ns
+                here.head, here.first_reply_ns = here.open, other.first_reply_ns
             elif here.open is not None:
-                self._judge(self._report, [[*here.open, key, there.first_reply_ns]])
+                self._judge(self._report, [[*here.open, key, other.first_reply_ns]])
             here.open = still_open
 
     def end(self, report: Report) -> None:
@@ -248,10 +248,10 @@ class Latencies:
 
     def _take(self, pairs: Pairs) -> None:
         before, now = pairs.before, pairs.now
-        told, is_reply = now[:, 3], now[:, 4] != 0
+        value_ns, is_reply = now[:, 3], now[:, 4] != 0
         # a forward probe contains the source's clock, and a reply contains the latency, both modulo 2^32
         passed = np.where(is_reply, 0, now[:, TIME] - before[:, TIME])
-        change = (told - before[:, 3] - passed + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+        change = (value_ns - before[:, 3] - passed + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
         number, time_ns, interface = now[:, :3].T
 
         def what(row: int) -> str:

@@ -122,11 +122,11 @@ class AlongPaths:
         """Process the tags of each queue."""
         tags = np.flatnonzero(rows.time_ns != NO_TIME)
         key = _queue_key(rows)[tags]
-        place = drafts.mixed(key, rows["eth.dst"][tags] << 3 | rows.priority[tags])
+        path_key = drafts.mixed(key, rows["eth.dst"][tags] << 3 | rows.priority[tags])
         number, time_ns, interface = rows.number[tags], rows.time_ns[tags], rows.interface[tags]
         rate, octets = rows["rdtag.rate"][tags], rows.octets[tags]
-        self._take(self._chain.follow(place, 0, events(number, time_ns, interface, rate, octets, key)))
-        self._count(self._same.follow(place, interface, events(number, time_ns, interface, key)))
+        self._take(self._chain.follow(path_key, 0, events(number, time_ns, interface, rate, octets, key)))
+        self._count(self._same.follow(path_key, interface, events(number, time_ns, interface, key)))
 
     def _take(self, pairs: Pairs) -> None:
         before, now = pairs.before, pairs.now
@@ -256,32 +256,32 @@ class Returns:
 
         Each entry contains the frame, the queue, the returned rate, and the highest rate of the latest tags.
         """
-        number, time_ns, interface, key, rate, most = np.array(due, np.int64).reshape(-1, 6).T
+        number, time_ns, interface, key, rate, maximum = np.array(due, np.int64).reshape(-1, 6).T
         report.tell(
             "FECN004", Where(number, time_ns, interface, key),
             Judged(
-                rate > most, "the returned rate is higher than the rate in the RD tags",
-                lambda row: _rate_text(int(rate[row])), lambda row: f"{_rate_text(int(most[row]))} at most",
-                about=most < RATE_INFINITY,
+                rate > maximum, "the returned rate is higher than the rate in the RD tags",
+                lambda row: _rate_text(int(rate[row])),
+                lambda row: f"{_rate_text(int(maximum[row]))} at most", about=maximum < RATE_INFINITY,
             ),
         )  # fmt: skip
 
     def join(self, later: Returns, shift: Shift) -> None:
         """Add the queues of a later part, and process their first events again."""
         due: list[list[int]] = []
-        for key, there in later._queues.items():
+        for key, other in later._queues.items():
             here = self._queues.get(key)
             if here is None:
                 if len(self._queues) == self._MAX:
                     continue
                 here = self._queues[key] = _Queue(deque(maxlen=self._TAGS))
-            here.often |= there.often
-            for tag, rate, event in there.head:
-                place = [event[NUMBER] + shift.frames, event[TIME], event[INTERFACE] + shift.interfaces]
-                due += self._take(here, key, tag, rate, place)
-            if there.is_full or len(there.head) == self._HEAD:
+            here.often |= other.often
+            for tag, rate, event in other.head:
+                shifted = [event[NUMBER] + shift.frames, event[TIME], event[INTERFACE] + shift.interfaces]
+                due += self._take(here, key, tag, rate, shifted)
+            if other.is_full or len(other.head) == self._HEAD:
                 here.tags.clear()
-                for time_ns, rate, *interfaces in there.tags:
+                for time_ns, rate, *interfaces in other.tags:
                     here.tags.append([time_ns, rate, *(each + shift.interfaces for each in interfaces)])
         self._judge(self._report, due)
 
@@ -425,22 +425,22 @@ class Reports:
         )
         for at, key, before_ns in zip(reports.tolist(), keys.tolist(), before.tolist(), strict=True):
             event = [int(column[at]) for column in (rows.number, rows.time_ns, rows.interface)]
-            place = key, event[INTERFACE]
-            known = self._reported.get(place)
+            link = key, event[INTERFACE]
+            known = self._reported.get(link)
             if known is None:
                 if len(self._reported) == self._MAX:
                     continue
                 station = int(rows["eth.dst"][at])
-                known = self._reported[place] = _Reported(station, event, before_ns, event)
+                known = self._reported[link] = _Reported(station, event, before_ns, event)
             else:
                 if known.behind_ns == NO_TIME:
-                    known.behind_ns = sent.first_ns(key, latest.get(place, -1), at)
+                    known.behind_ns = sent.first_ns(key, latest.get(link, -1), at)
                 due.append([*event, known.station, known.last[TIME], known.behind_ns])
             known.last, known.behind_ns = event, NO_TIME
-            latest[place] = at
-        for place, known in self._reported.items():
+            latest[link] = at
+        for link, known in self._reported.items():
             if known.behind_ns == NO_TIME:
-                known.behind_ns = sent.first_ns(place[0], latest.get(place, -1), len(rows))
+                known.behind_ns = sent.first_ns(link[0], latest.get(link, -1), len(rows))
         self._judge(due)
 
     def _judge(self, due: list[list[int]]) -> None:
@@ -483,20 +483,20 @@ class Reports:
             (key, interface + shift.interfaces): each for (key, interface), each in later._reported.items()
         }
         here_ns, there_ns = (_data_times(each._data, (*self._reported, *moved_on)) for each in (self, later))
-        for place, there in moved_on.items():
-            first, last = moved(np.array([there.first, there.last], np.int64), shift).tolist()
-            here = self._reported.get(place)
+        for link, other in moved_on.items():
+            first, last = moved(np.array([other.first, other.last], np.int64), shift).tolist()
+            here = self._reported.get(link)
             if here is None:
                 if len(self._reported) < self._MAX:
-                    before_ns = here_ns[place[0]] if here_ns[place[0]] != NO_TIME else there.before_ns
-                    self._reported[place] = _Reported(there.station, first, before_ns, last, there.behind_ns)
+                    before_ns = here_ns[link[0]] if here_ns[link[0]] != NO_TIME else other.before_ns
+                    self._reported[link] = _Reported(other.station, first, before_ns, last, other.behind_ns)
                 continue
-            data_ns = here.behind_ns if here.behind_ns != NO_TIME else there.before_ns
+            data_ns = here.behind_ns if here.behind_ns != NO_TIME else other.before_ns
             due.append([*first, here.station, here.last[TIME], data_ns])
-            here.last, here.behind_ns = last, there.behind_ns
-        for place, here in self._reported.items():
-            if here.behind_ns == NO_TIME and place not in moved_on:
-                here.behind_ns = there_ns[place[0]]
+            here.last, here.behind_ns = last, other.behind_ns
+        for link, here in self._reported.items():
+            if here.behind_ns == NO_TIME and link not in moved_on:
+                here.behind_ns = there_ns[link[0]]
         self._data.join(later._data, shift)
         if self._last_ns == NO_TIME:
             self._head_ns = later._head_ns
@@ -528,9 +528,9 @@ class _Sent:
     def first_ns(self, key: int, after: int, before: int) -> int:
         """Return the time of the first data frame of a key between two rows, or NO_TIME if there is none."""
         start, end = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
-        place = start + np.searchsorted(self._rows[start:end], after, "right")
-        there = place < end and self._rows[place] < before
-        return int(self._time_ns[self._rows[place]]) if there else NO_TIME
+        position = start + np.searchsorted(self._rows[start:end], after, "right")
+        present = position < end and self._rows[position] < before
+        return int(self._time_ns[self._rows[position]]) if present else NO_TIME
 
 
 def _data_times(data: FirstEvents, positions: Iterable[tuple[int, int]]) -> dict[int, int]:

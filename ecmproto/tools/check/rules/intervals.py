@@ -163,10 +163,10 @@ class Intervals:
         for cpid, *sums in zip(cpids.tolist(), *added, np.bincount(which), strict=True):
             here = self._points.setdefault(cpid, [0, 0, 0])
             here[:] = [one + int(other) for one, other in zip(here, sums, strict=True)]
-        least = counted_octets + 2 * QUEUE_UNIT_OCTETS
-        short = np.flatnonzero(least < needed)
+        minimum = counted_octets + 2 * QUEUE_UNIT_OCTETS
+        short = np.flatnonzero(minimum < needed)
         if len(short):
-            more = np.column_stack([pairs.now[short, :3], pairs.low[short], least[short], needed[short]])
+            more = np.column_stack([pairs.now[short, :3], pairs.low[short], minimum[short], needed[short]])
             self._short = first_of(self._short, more, self._MAX_SHORT)
 
     def join(self, later: Intervals, shift: Shift) -> None:
@@ -220,8 +220,8 @@ class DraftIntervals(Intervals):
     def needed(self, pairs: Pairs) -> Int64:
         """Return (Sf − Sr) ÷ 2^Sscale for each pair."""
         sampling = self._parameters
-        least = max(0, sampling.fixed_octets - sampling.random_octets) >> sampling.oversampling_shift
-        return np.full(len(pairs.low), least, np.int64)
+        minimum = max(0, sampling.fixed_octets - sampling.random_octets) >> sampling.oversampling_shift
+        return np.full(len(pairs.low), minimum, np.int64)
 
 
 COUNTED = (

@@ -57,8 +57,8 @@ class Pacing:
 
     def add(self, rows: Rows, ends: Sequence[Int64], cnps: Mask, naks: Mask) -> None:
         """Add the CNPs and NAKs of a batch. ``ends`` contains the halves of each row's addresses."""
-        picks = np.flatnonzero(cnps | naks)
-        if not len(picks):
+        chosen = np.flatnonzero(cnps | naks)
+        if not len(chosen):
             return
         source, destination, queue_pair = ends[:2], ends[2:], rows["infiniband.bth.destqp"]
         port = np.where(rows.has("eth.src"), rows["eth.src"], source[0])
@@ -66,13 +66,13 @@ class Pacing:
             "port": (port,), "destination": (port, *destination), "address-pair": (*source, *destination),
             "queue-pair": (*source, *destination, queue_pair),
         }  # fmt: skip
-        interface = rows.interface[picks]
+        interface = rows.interface[chosen]
         seen = events(
-            rows.number[picks], rows.time_ns[picks], interface, cnps[picks].astype(np.int64),
-            queue_pair[picks], source[0][picks], source[1][picks],
+            rows.number[chosen], rows.time_ns[chosen], interface, cnps[chosen].astype(np.int64),
+            queue_pair[chosen], source[0][chosen], source[1][chosen],
         )  # fmt: skip
         for scope, halves in keys.items():
-            key = mixed_halves([half[picks] for half in halves])
+            key = mixed_halves([half[chosen] for half in halves])
             self._judge(scope, self._chains[scope].follow(key, interface, seen))
 
     def join(self, later: Pacing, shift: Shift) -> None:
@@ -127,13 +127,13 @@ class Pacing:
     @property
     def by_scope(self) -> Mapping[str, list[str]]:
         """The addresses of senders by their narrowest scope, such as ``port`` or ``port or destination``."""
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for low, high in sorted(self._senders):
             scopes = self._scopes_of((low, high))
             if scopes:
                 address = address_of_halves(low & _UINT64, high & _UINT64)
-                found.setdefault(" or ".join(scopes), []).append(address)
-        return found
+                result.setdefault(" or ".join(scopes), []).append(address)
+        return result
 
     @property
     def sharing(self) -> frozenset[str]:

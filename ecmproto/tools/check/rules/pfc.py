@@ -97,13 +97,13 @@ class _Faults:
     def add(self, rows: Rows) -> None:
         """Judge the PFC frames of a batch."""
         self._is_untold |= self._asks
-        found = pfc_faults(rows.batch, rows.columns, rows.interfaces, self._lossless)
+        result = pfc_faults(rows.batch, rows.columns, rows.interfaces, self._lossless)
         enabled = rows["macc.cbfc.enbv"]
 
         def stray(row: int) -> str:
             return _listed(sum(1 << at for at, name in enumerate(_TIMES) if rows[name][row]) & ~enabled[row])
 
-        told: dict[str, tuple[RowValue, RowValue]] = {
+        facts: dict[str, tuple[RowValue, RowValue]] = {
             "destination": (lambda row: mac_of_key(int(rows["eth.dst"][row])), "01:80:c2:00:00:01"),
             "source": (lambda row: mac_of_key(int(rows["eth.src"][row])), _INDIVIDUAL),
             "not_lossless": (lambda row: _listed(enabled[row]), _listed(_vector(self._lossless or ()))),
@@ -112,9 +112,9 @@ class _Faults:
             "length": (rows.octets, "60 octets without the FCS"),
         }
         # PFC000 reports frames with the last fault, because these frames have no fields
-        for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), found, FAULT_RULES, strict=False):
+        for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), result, FAULT_RULES, strict=False):
             if fault != "not_lossless" or self._lossless is not None:
-                self._report.judge(rule.id, rows, Judged(wrong, what, *told.get(fault, (None, None))))
+                self._report.judge(rule.id, rows, Judged(wrong, what, *facts.get(fault, (None, None))))
 
     def join(self, later: _Faults, shift: Shift) -> None:
         """Add whether the later part has PFC frames. Each frame was judged alone."""
@@ -142,7 +142,7 @@ class _PauseFaults:
         """Judge the PAUSE frames of a batch."""
         faults = control_faults(rows.batch, rows.columns, rows.interfaces)
         dst, src = rows["eth.dst"], rows["eth.src"]
-        said = (
+        texts = (
             Judged(
                 faults.destination, "the PAUSE frame has the wrong destination address",
                 lambda row: mac_of_key(int(dst[row])), "01:80:c2:00:00:01",
@@ -154,7 +154,7 @@ class _PauseFaults:
             Judged(faults.tagged, "the PAUSE frame has a VLAN tag"),
             Judged(faults.padding, "the padding of the PAUSE frame is not 0"),
         )  # fmt: skip
-        for rule, judged in zip(PAUSE_RULES, said, strict=True):
+        for rule, judged in zip(PAUSE_RULES, texts, strict=True):
             self._report.judge(rule.id, rows, judged)
 
     def join(self, later: _PauseFaults, shift: Shift) -> None:
@@ -207,9 +207,9 @@ class _Renewals:
         quanta = times[which, classes]
         ns_per_quantum = QUANTUM_BITS * NS_PER_S / rate_bps[which]
         until_ns = rows.time_ns[which] + np.ceil(quanta * ns_per_quantum).astype(np.int64)
-        asked = events(rows.number[which], rows.time_ns[which], rows.interface[which], until_ns, quanta)
+        requests = events(rows.number[which], rows.time_ns[which], rows.interface[which], until_ns, quanta)
         high = rows.interface[which] * _CLASSES + classes
-        self._judge(self._report, self._pauses.follow(rows["eth.src"][which], high, asked))
+        self._judge(self._report, self._pauses.follow(rows["eth.src"][which], high, requests))
 
     def _judge(self, report: Report, pauses: Pairs) -> None:
         went_on = (pauses.before[:, _QUANTA] > 0) & (pauses.now[:, _QUANTA] > 0)
@@ -274,7 +274,7 @@ class _Storms:
         senders = times.senders
         report.count("PFC010", _where([(NO_TIME, each.interface, each.source) for each in senders]))
         storms = times.storms
-        told = ["the link" if each.priority is None else f"priority {each.priority}" for each in storms]
+        texts = ["the link" if each.priority is None else f"priority {each.priority}" for each in storms]
         paused = [
             "and not over yet" if each.restored_ns is None else
             f"over {format_time(each.restored_ns - each.begun_ns)} later" for each in storms
@@ -284,7 +284,7 @@ class _Storms:
             _where([(each.begun_ns, each.interface, each.source) for each in storms]),
             Judged(
                 np.ones(len(storms), np.bool_),
-                lambda row: f"{told[row]} is in a pause storm",
+                lambda row: f"{texts[row]} is in a pause storm",
                 lambda row: f"paused for 99 % of {format_time(times.detect_ns)}, {paused[row]}",
             ),
         )

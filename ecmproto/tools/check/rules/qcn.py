@@ -222,15 +222,15 @@ class FeedbackAgainstQueue:
         known = np.isin(seen[:, 3], list(self._estimates))
         self._judge(self._report, rows_where(known, seen), self._estimates)
         seen = rows_where(~known, seen)
-        room = self._KEPT - self._kept_rows
-        self._kept.append(seen[:room])
-        self._kept_rows += len(seen[:room])
+        space = self._KEPT - self._kept_rows
+        self._kept.append(seen[:space])
+        self._kept_rows += len(seen[:space])
         if self._kept_rows == self._KEPT:
-            kept = np.concatenate(self._kept)
+            stored = np.concatenate(self._kept)
             self._kept, self._kept_rows = [], 0
-            self._estimates |= self._estimated(kept, self._report)
-            self._judge(self._report, kept, self._estimates)
-            self._take(seen[room:])
+            self._estimates |= self._estimated(stored, self._report)
+            self._judge(self._report, stored, self._estimates)
+            self._take(seen[space:])
 
     def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
         """Add the kept CNMs and the estimates of a later part."""
@@ -252,18 +252,18 @@ class FeedbackAgainstQueue:
     def end(self, report: Report) -> None:
         """Judge the kept CNMs."""
         if self._kept:
-            kept = np.concatenate(self._kept)
-            self._judge(report, kept, self._estimates | self._estimated(kept, report))
+            stored = np.concatenate(self._kept)
+            self._judge(report, stored, self._estimates | self._estimated(stored, report))
 
     def _estimated(self, retained: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
         """Return w and Qeq of each congestion point, or ``None`` for a point without matching values."""
-        found: dict[int, tuple[float, int] | None] = {}
+        result: dict[int, tuple[float, int] | None] = {}
         for cpid in np.unique(retained[:, 3]).tolist():
             if self._w is not None and self._qeq is not None:
-                found[cpid] = self._w, self._qeq
+                result[cpid] = self._w, self._qeq
             else:
-                found[cpid] = self._estimate(retained[retained[:, 3] == cpid], report)
-        return found
+                result[cpid] = self._estimate(retained[retained[:, 3] == cpid], report)
+        return result
 
     def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
         """Return w and Qeq of a congestion point, or ``None`` if no values match, and add a note."""
@@ -277,19 +277,19 @@ class FeedbackAgainstQueue:
             self._tell(report, rows, written, fit)
             return None
         if fit.share >= self._MIN_SHARE:
-            told = f"QCN003 estimated qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} from {cnms}."
+            text = f"QCN003 estimated qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} from {cnms}."
         elif is_given:
             fit = _Fit(_AS_WRITTEN, usual.weight, usual.qeq_octets)
-            told = (
+            text = (
                 f"QCN003 could not estimate {'qcn.w' if self._w is None else 'qcn.qeq'} from {cnms}, and "
                 f"used qcn.w = {usual.weight:g} and qcn.qeq = {exact_octets(usual.qeq_octets)}."
             )
         else:
-            told = (
+            text = (
                 "QCN003 was skipped because the capture has too few CNMs to estimate qcn.w and qcn.qeq: "
                 f"{cnms}."
             )
-        report.note(f"QCN003 {rows[0, 3]}", told)
+        report.note(f"QCN003 {rows[0, 3]}", text)
         return (fit.w, fit.qeq) if fit.qeq else None
 
     def _best(self, rows: Int64, written: _Fit) -> _Fit:
@@ -306,18 +306,18 @@ class FeedbackAgainstQueue:
 
     def _grown(self, rows: Int64) -> float:
         """Return the share of CNMs whose queue grew by more than the octets of a sampling interval."""
-        most = self._parameters.sample_base_octets * (1 + self._parameters.jitter) + self._LARGEST_FRAME
-        return float((rows[:, 6] * QUEUE_UNIT_OCTETS > most).mean())
+        maximum = self._parameters.sample_base_octets * (1 + self._parameters.jitter) + self._LARGEST_FRAME
+        return float((rows[:, 6] * QUEUE_UNIT_OCTETS > maximum).mean())
 
     def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
         """Report a congestion point whose CNMs match no parameters.
 
         The finding has the frame of the first CNM.
         """
-        told = f"at most {format_share(fit.share)} of the CNMs match any values of w and Qeq"
+        text = f"at most {format_share(fit.share)} of the CNMs match any values of w and Qeq"
         if best.reading is _OCTETS:
-            most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
-            told = f"the queue would have grown by {exact_octets(most)} between two samples"
+            maximum = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
+            text = f"the queue would have grown by {exact_octets(maximum)} between two samples"
         needed = f"at least {format_share(self._MIN_SHARE)}; no known mistake explains the CNMs"
         if best.reading.mistake:
             needed = (
@@ -326,7 +326,7 @@ class FeedbackAgainstQueue:
             )
         number, time_ns, interface, cpid = rows[:1, :4].T
         judged = Judged(
-            np.ones(1, np.bool_), "the quantized feedback does not match offset and delta", told, needed
+            np.ones(1, np.bool_), "the quantized feedback does not match offset and delta", text, needed
         )
         report.tell("QCN003", Where(number, time_ns, interface, cpid), judged)
 
@@ -343,12 +343,12 @@ class FeedbackAgainstQueue:
         for w in reading.weights if self._w is None else [self._w]:
             low, high = _pushed(offset, delta, w, reading.unit)
             # the limits of the divisor Qeq·(2w + 1)
-            least, most = np.maximum(low, 0) * _MAX_FB / (fb + 1), high * _MAX_FB / fb
+            minimum, maximum = np.maximum(low, 0) * _MAX_FB / (fb + 1), high * _MAX_FB / fb
             if self._qeq is not None:
                 divisor = self._qeq * (2 * w + 1)
-                count, span = int(((least < divisor) & (divisor <= most)).sum()), (divisor, divisor)
+                count, span = int(((minimum < divisor) & (divisor <= maximum)).sum()), (divisor, divisor)
             else:
-                count, span = _max_coverage(least, most)
+                count, span = _max_coverage(minimum, maximum)
             if count > best[0]:
                 best = count, w, *span
         count, w, low_end, high_end = best
@@ -370,12 +370,14 @@ class FeedbackAgainstQueue:
         low, high = _pushed(offset, delta, w, QUEUE_UNIT_OCTETS)
         factor = _MAX_FB / (qeq * (2 * w + 1))
         # near an integer, rounding in the division permits both neighbouring values
-        least = np.clip(np.floor(low * factor - 1e-6), 0, _MAX_FB).astype(np.int64)
-        most = np.clip(np.floor(high * factor + 1e-6), 0, _MAX_FB).astype(np.int64)
-        wrong = (fb < least) | (fb > most)
+        minimum = np.clip(np.floor(low * factor - 1e-6), 0, _MAX_FB).astype(np.int64)
+        maximum = np.clip(np.floor(high * factor + 1e-6), 0, _MAX_FB).astype(np.int64)
+        wrong = (fb < minimum) | (fb > maximum)
 
         def allowed(row: int) -> str:
-            either = f"{least[row]}" if least[row] == most[row] else f"{least[row]} to {most[row]}"
+            either = (
+                f"{minimum[row]}" if minimum[row] == maximum[row] else f"{minimum[row]} to {maximum[row]}"
+            )
             return (
                 f"{either} for offset {offset[row]}, delta {delta[row]}, w {w:g} and Qeq {exact_octets(qeq)}"
             )
@@ -402,9 +404,9 @@ def _max_coverage(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]
         return 0, (0.0, 0.0)
     # after each start: the number of started intervals minus the number of ended intervals
     covered = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, "right")
-    place = int(covered.argmax())
-    start = float(starts[place])
-    return int(covered[place]), (start, float(ends[np.searchsorted(ends, start, "right")]))
+    position = int(covered.argmax())
+    start = float(starts[position])
+    return int(covered[position]), (start, float(ends[np.searchsorted(ends, start, "right")]))
 
 
 def _roundest(low: float, high: float, usual: int) -> int:
@@ -442,9 +444,9 @@ class Flows:
         data = np.flatnonzero(~is_cnm) if has_cnms else slice(None)
         self._sent.add(source[data] << 16 | flow[data])
         if len(rows.columns["ieee8021ah.csrc"]):
-            behind = np.flatnonzero(rows.has("ieee8021ah.csrc"))
-            self._edges.add(source[behind])
-            self._sent.add(rows["ieee8021ah.csrc"][behind] << 16 | flow[behind])
+            backbone = np.flatnonzero(rows.has("ieee8021ah.csrc"))
+            self._edges.add(source[backbone])
+            self._sent.add(rows["ieee8021ah.csrc"][backbone] << 16 | flow[backbone])
         if has_cnms:
             cnms = np.flatnonzero(is_cnm)
             station = rows["eth.dst"][cnms]

@@ -131,18 +131,18 @@ class Reactions:
         """Add data frames and messages up to ``last_ns``, and sum the complete windows."""
         is_first = data[0] < self._first_ns + _HEAD_NS
         if is_first.any():
-            room = max(0, _MAX_ROWS - len(self._first_data[0]))
-            self._first_data = _joined(self._first_data, _some(data, np.flatnonzero(is_first)[:room]))
+            space = max(0, _MAX_ROWS - len(self._first_data[0]))
+            self._first_data = _joined(self._first_data, _some(data, np.flatnonzero(is_first)[:space]))
         is_first = messages[:, 0] < self._first_ns + WINDOW_NS
         self._first_messages = np.concatenate([self._first_messages, messages[is_first]])[:_MAX_WAITING]
         waiting = np.concatenate([self._waiting, messages[~is_first]])[:_MAX_WAITING]
-        found = _joined(self._data, data)
+        result = _joined(self._data, data)
         over = waiting[:, 0] + DELAY_NS + WINDOW_NS < last_ns
         if over.any():
-            _sum(waiting[over], found, self._flows)
+            _sum(waiting[over], result, self._flows)
         self._waiting, self._last_ns = waiting[~over], last_ns
         since = min([last_ns, *self._waiting[:, 0].tolist()]) - WINDOW_NS
-        self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MAX_ROWS:])
+        self._data = _some(result, np.flatnonzero(result[0] >= since)[-_MAX_ROWS:])
 
     def join(self, later: Reactions, shift: Shift) -> None:
         """Add a later part. Its first frames are processed again, after the frames of this part."""
@@ -157,9 +157,9 @@ class Reactions:
         if later._last_ns >= later._first_ns + _HEAD_NS:
             # waiting messages arrived after the first frames, and therefore need the latest frames
             self._data = later._data
-        for flow, (count, before, behind, subject, number, time_ns, interface) in later._flows.items():
-            place = [number + shift.frames, time_ns, interface + shift.interfaces]
-            _count(self._flows, flow, [count, before, behind, subject, *place])
+        for flow, (count, before, after, subject, number, time_ns, interface) in later._flows.items():
+            shifted = [number + shift.frames, time_ns, interface + shift.interfaces]
+            _count(self._flows, flow, [count, before, after, subject, *shifted])
 
     def _summed(self) -> dict[int, list[int]]:
         """Return the sums of all messages with complete windows, including the first messages."""
@@ -175,10 +175,10 @@ class Reactions:
         flows = self._summed()
         if not flows:
             return
-        counts, before, behind, subject, number, time_ns, interface = np.array(
+        counts, before, after, subject, number, time_ns, interface = np.array(
             list(flows.values()), np.int64
         ).T
-        share = behind / before
+        share = after / before
         if not (self._closed or (share <= _REACTS).any()):
             return
         report.tell(
@@ -205,8 +205,8 @@ def _joined(one: _Data, other: _Data) -> _Data:
 def _sum(messages: Int64, data: _Data, flows: dict[int, list[int]]) -> None:
     """Add the octets in the complete windows of messages to ``flows``."""
     times, keys, octets = data
-    asked = np.flatnonzero(np.isin(keys, messages[:, 1]))
-    order = asked[np.lexsort((times[asked], keys[asked]))]
+    requested = np.flatnonzero(np.isin(keys, messages[:, 1]))
+    order = requested[np.lexsort((times[requested], keys[requested]))]
     times, keys = times[order], keys[order]
     until = np.concatenate([[0], np.cumsum(octets[order])])
     for flow in np.unique(messages[:, 1]).tolist():
@@ -217,9 +217,9 @@ def _sum(messages: Int64, data: _Data, flows: dict[int, list[int]]) -> None:
         sums = [until[first + np.searchsorted(times[first:end], edge, "left")] for edge in edges]
         sent = np.flatnonzero(sums[1] > sums[0])
         if len(sent):
-            before, behind = (int((sums[edge + 1] - sums[edge])[sent].sum()) for edge in (0, 2))
+            before, after = (int((sums[edge + 1] - sums[edge])[sent].sum()) for edge in (0, 2))
             time_ns, _, subject, number, interface = mine[sent[0]].tolist()
-            _count(flows, flow, [len(sent), before, behind, subject, number, time_ns, interface])
+            _count(flows, flow, [len(sent), before, after, subject, number, time_ns, interface])
 
 
 def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:

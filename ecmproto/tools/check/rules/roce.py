@@ -214,8 +214,8 @@ class _Answers:
             ),
         )  # fmt: skip
         # each queue pair of a reliable connection has a peer, so equal numbers of queue pairs are complete
-        there, here = ([named.get(each, set()) for each in every] for every in (flows, ends))
-        known = [0 < len(one) <= len(other) for one, other in zip(there, here, strict=True)]
+        peers, here = ([named.get(each, set()) for each in every] for every in (flows, ends))
+        known = [0 < len(one) <= len(other) for one, other in zip(peers, here, strict=True)]
         mine = [at in each for at, each in zip(queue_pair.tolist(), here, strict=True)]
         report.tell(
             "CNP006", Where(first[:, NUMBER], first[:, TIME], first[:, INTERFACE], queue_pair),
@@ -270,16 +270,16 @@ class _Answers:
             ),
         )  # fmt: skip
         known = [each for each in queue_pairs if each.retransmission is not None]
-        wanted = RETRANSMISSIONS.get(self._parameters.retransmission)
-        if wanted is not None:
+        requested = RETRANSMISSIONS.get(self._parameters.retransmission)
+        if requested is not None:
             report.tell(
                 "ROCE005", _of_no_frame(known),
                 Judged(
-                    np.array([each.retransmission != wanted for each in known]),
+                    np.array([each.retransmission != requested for each in known]),
                     lambda row: f"{known[row].source} uses {known[row].retransmission}",
                     lambda row: f"all packets {known[row].go_backs} times, some packets "
                     f"{known[row].selective_repeats} times",
-                    wanted,
+                    requested,
                 ),
             )  # fmt: skip
         for way in RETRANSMISSIONS.values():
@@ -302,10 +302,10 @@ _NEVER_NS = 1 << 62
 
 def _by_flow(cnps: Int64) -> dict[tuple[int, ...], list[list[int]]]:
     """Return CNPs by their addresses and queue pair."""
-    found: dict[tuple[int, ...], list[list[int]]] = {}
+    result: dict[tuple[int, ...], list[list[int]]] = {}
     for each in cnps.tolist():
-        found.setdefault(tuple(each[INTERFACE + 1 :]), []).append(each)
-    return found
+        result.setdefault(tuple(each[INTERFACE + 1 :]), []).append(each)
+    return result
 
 
 def _ends_of(row: QueuePair) -> tuple[str, str]:
@@ -351,16 +351,17 @@ class _MarkedChecksums:
         header = header.select((octets >= IPv4.fixed_octets) & (header.octets >= octets))  # complete headers
         # the outermost header is first
         at, first = np.unique(header.row, return_index=True)
-        there, needed = _checksums(frames.buffer, header.start[first])
+        checksums, needed = _checksums(frames.buffer, header.start[first])
         # the difference of CE and ECT reduces the checksum by 1 or 2
-        off = (there - needed) % 0xFFFF
-        picks = marked[at]
+        off = (checksums - needed) % 0xFFFF
+        chosen = marked[at]
         self._report.tell(
             "ECN001",
-            Where(rows.number[picks], rows.time_ns[picks], rows.interface[picks], rows["eth.src"][picks]),
+            Where(rows.number[chosen], rows.time_ns[chosen], rows.interface[chosen], rows["eth.src"][chosen]),
             Judged(
                 off != 0, "the header checksum was not updated for the CE mark",
-                lambda row: f"0x{there[row]:04x}", lambda row: f"0x{needed[row]:04x}", about=off <= CE - ECT1,
+                lambda row: f"0x{checksums[row]:04x}", lambda row: f"0x{needed[row]:04x}",
+                about=off <= CE - ECT1,
             ),
         )  # fmt: skip
 
@@ -374,15 +375,15 @@ class _MarkedChecksums:
 def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
     """Return the checksums in IPv4 headers, and the correct checksums (RFC 1071)."""
     octets = 4 * (buffer[start].astype(np.int64) & 15)
-    total, there = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    total, stored = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     for length in np.unique(octets).tolist():
         mine = np.flatnonzero(octets == length)
         words = sliding_window_view(buffer, length)[start[mine]].view(">u2")
-        there[mine] = words[:, _CHECKSUM_WORD]
+        stored[mine] = words[:, _CHECKSUM_WORD]
         # column by column, because a header has few words but a batch has many headers
-        total[mine] = sum(words[:, at].astype(np.int64) for at in range(length // 2)) - there[mine]
+        total[mine] = sum(words[:, at].astype(np.int64) for at in range(length // 2)) - stored[mine]
     total = (total & 0xFFFF) + (total >> 16)
-    return there, ~(total + (total >> 16)) & 0xFFFF
+    return stored, ~(total + (total >> 16)) & 0xFFFF
 
 
 _CHECKSUM_WORD = 5

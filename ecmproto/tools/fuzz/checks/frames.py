@@ -135,15 +135,15 @@ class FieldValues:
 
     def of(self, records: Sequence[Captured]) -> dict[str, FieldRows]:
         """Return the values of each field that at least one frame has."""
-        found = {name: _field_rows(records, read) for name, read in self._of_record}
+        result = {name: _field_rows(records, read) for name, read in self._of_record}
         frames = [record.frame for record in records]
-        found |= self._outer.of(frames)
+        result |= self._outer.of(frames)
         if self._inner:
             shown = [(row, inner) for row, frame in enumerate(frames) if (inner := encapsulated(frame))]
             rows = [row for row, _ in shown]
             for name, listed in self._inner.of([inner for _, inner in shown]).items():
-                found[name] = FieldRows([rows[row] for row in listed.rows], listed.values)
-        return {name: listed for name, listed in found.items() if listed.rows}
+                result[name] = FieldRows([rows[row] for row in listed.rows], listed.values)
+        return {name: listed for name, listed in result.items() if listed.rows}
 
 
 class _FrameFields:
@@ -165,7 +165,7 @@ class _FrameFields:
 
     def of(self, frames: Sequence[Frame]) -> dict[str, FieldRows]:
         """Return the values of every field in ``frames``."""
-        found = {name: _field_rows(frames, read) for name, read in self._whole}
+        result = {name: _field_rows(frames, read) for name, read in self._whole}
         gathered, rows = _gathered(frames)
         for field in self._layered:
             sources = [source for source in field.sources if source.format in gathered]
@@ -175,8 +175,8 @@ class _FrameFields:
                 indices, values = _merged([_read(field, each, gathered[each.format]) for each in sources])
             else:
                 continue
-            found[field.name] = FieldRows([rows[place] for place in indices], values)
-        return found
+            result[field.name] = FieldRows([rows[position] for position in indices], values)
+        return result
 
 
 def _known(name: str) -> FilterField:
@@ -187,8 +187,8 @@ def _known(name: str) -> FilterField:
 
 
 def _field_rows(items: Sequence[Any], read: Callable[[Any], Sequence[Any]]) -> FieldRows:
-    found = [(row, value) for row, item in enumerate(items) for value in read(item)]
-    return FieldRows([row for row, _ in found], [value for _, value in found])
+    results = [(row, value) for row, item in enumerate(items) for value in read(item)]
+    return FieldRows([row for row, _ in results], [value for _, value in results])
 
 
 def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered], list[int]]:
@@ -212,7 +212,7 @@ def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple
     if source.part == "whole" and field.kind != "octets":
         return gathered.indices, list(map(attrgetter(source.key), gathered.layers))
     parts = list(map(part_of(source), gathered.layers))
-    indices = [place for place, part in zip(gathered.indices, parts, strict=True) for _ in part]
+    indices = [position for position, part in zip(gathered.indices, parts, strict=True) for _ in part]
     return indices, list(chain.from_iterable(parts))
 
 
@@ -222,7 +222,7 @@ def _merged(read: Sequence[tuple[list[int], list[Any]]]) -> tuple[list[int], lis
         zip(indices, values, strict=True) for indices, values in read
     )
     ordered = sorted(entries, key=_index)
-    return [place for place, _ in ordered], [value for _, value in ordered]
+    return [position for position, _ in ordered], [value for _, value in ordered]
 
 
 def _index(entry: tuple[int, Any]) -> int:
@@ -262,15 +262,17 @@ def _difference(
     differs.
     """
     row = min((row for row in got.keys() | right.keys() if got.get(row) != right.get(row)), default=-1)
-    there = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
-    return Difference(what=name, detail=f"{got.get(row, [])}, not {right.get(row, [])}, in {there}", row=row)
+    present = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
+    return Difference(
+        what=name, detail=f"{got.get(row, [])}, not {right.get(row, [])}, in {present}", row=row
+    )
 
 
 def _by_row(listed: FieldRows) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = {}
+    result: dict[int, list[Any]] = {}
     for row, value in zip(*listed, strict=True):
-        found.setdefault(row, []).append(value)
-    return found
+        result.setdefault(row, []).append(value)
+    return result
 
 
 def _records(items: Sequence[bytes]) -> Iterator[Record]:

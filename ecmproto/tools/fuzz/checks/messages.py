@@ -89,10 +89,10 @@ def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
         yield "an unknown message type", str(fields.get("kind"))
         return
     (message,) = messages_of([fields], machine.payloads)
-    kept = fields_of(message, machine.payloads)
+    remaining = fields_of(message, machine.payloads)
     for name, value in fields.items():
-        if kept.get(name) != value:
-            yield f"{name} does not fit", f"{value} became {kept.get(name)}"
+        if remaining.get(name) != value:
+            yield f"{name} does not fit", f"{value} became {remaining.get(name)}"
     if not 0 <= message.priority <= _MAX_PRIORITY:
         yield "a priority above 7", str(message.priority)
 

@@ -47,8 +47,8 @@ class ScapyCheck:
                 yield Difference(what="octets are not restored", detail=detail, row=row)
             if frame.error is not None:
                 continue
-            told = *packet_differences(frame, packet), *roce_differences(frame, packet)
-            for what, detail in told:
+            differences = *packet_differences(frame, packet), *roce_differences(frame, packet)
+            for what, detail in differences:
                 yield Difference(what=what, detail=f"{detail} in {octets.hex()}", row=row)
 
 

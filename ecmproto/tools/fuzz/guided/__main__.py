@@ -41,18 +41,18 @@ def merged(name: str, inputs: Iterable[bytes]) -> list[bytes]:
     Raises MissingDependencyError if atheris is not installed.
     """
     require_atheris()
-    with tempfile.TemporaryDirectory() as place:
-        given, least = Path(place) / "given", Path(place) / "least"
+    with tempfile.TemporaryDirectory() as folder:
+        given, reduced = Path(folder) / "given", Path(folder) / "least"
         write_folder(given, inputs)
-        least.mkdir()
+        reduced.mkdir()
         arguments = [
-            "-set_cover_merge=1", f"-max_len={find_target(name).longest_octets}", str(least), str(given)
+            "-set_cover_merge=1", f"-max_len={find_target(name).longest_octets}", str(reduced), str(given)
         ]  # fmt: skip
-        with start_harness(name, Path(place), seed=0, arguments=arguments) as process:
+        with start_harness(name, Path(folder), seed=0, arguments=arguments) as process:
             output, _ = process.communicate()
         if process.returncode:
             raise OutputError(path=name, needed="inputs that can be merged", got=output.decode()[-500:])
-        return inputs_in_folder(least)
+        return inputs_in_folder(reduced)
 
 
 if __name__ == "__main__":

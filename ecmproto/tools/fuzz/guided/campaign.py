@@ -79,10 +79,10 @@ class AtherisLog:
 
     def _line(self, line: str) -> None:
         self._lines = [*self._lines, line][-_KEPT_LINES:]
-        if found := _TOTAL.match(line):
-            self.executions = int(found.group(1))
-        if found := _LINE.match(line):
-            self.executions, edges, inputs = map(int, found.groups())
+        if match := _TOTAL.match(line):
+            self.executions = int(match.group(1))
+        if match := _LINE.match(line):
+            self.executions, edges, inputs = map(int, match.groups())
             self._coverage.first_edges = self._coverage.first_edges or edges
             self._coverage.edges = max(self._coverage.edges, edges)
             self._coverage.inputs = inputs
@@ -105,8 +105,8 @@ def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str
     """
     packages = ",".join(find_target(name).instrumented)
     script = (folder / harness.SCRIPT).absolute()
-    words = [sys.executable, "-P", harness.__file__, name, str(script.parent), str(seed), packages]
-    script.write_text(f'#!/bin/sh\n{PLAIN} exec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    command = [sys.executable, "-P", harness.__file__, name, str(script.parent), str(seed), packages]
+    script.write_text(f'#!/bin/sh\n{PLAIN} exec {shlex.join(command)} "$@"\n', encoding="utf-8")
     script.chmod(0o755)
     return subprocess.Popen(
         [script, *arguments],

@@ -70,8 +70,8 @@ def committed_inputs(name: str) -> list[bytes]:
     """Return the committed inputs of a target, or an empty list for a target of a user."""
     if "." in name:
         return []
-    place = files(__package__) / "corpus" / f"{name}.hex"
-    return [bytes.fromhex(line) for line in place.read_text(encoding="ascii").splitlines()]
+    resource = files(__package__) / "corpus" / f"{name}.hex"
+    return [bytes.fromhex(line) for line in resource.read_text(encoding="ascii").splitlines()]
 
 
 def write_lines(path: Path, inputs: Iterable[bytes]) -> None:
@@ -259,8 +259,8 @@ def find_target(name: str) -> GuidedTarget:
     """
     if "." not in name:
         return TARGETS[name]
-    found: GuidedTarget = importlib.import_module(name).TARGET
-    return found
+    result: GuidedTarget = importlib.import_module(name).TARGET
+    return result
 
 
 PLAIN = "NUMBA_DISABLE_JIT=1"
@@ -307,10 +307,10 @@ class InputTester:
 
     def _keep(self, check: BatchCheck, wrong: Disagreement, items: Items) -> None:
         budget = Budget(DEFAULT_TRIES, seconds=REDUCED_SECONDS)
-        _, least = reduced(check, wrong, items, self._bounds, budget)
-        again = first_of(check, wrong, least, self._bounds) or wrong
+        _, smallest = reduced(check, wrong, items, self._bounds, budget)
+        again = first_of(check, wrong, smallest, self._bounds) or wrong
         outcome = CaseOutcome(
             kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=again.detail + "\n"
         )
-        finding = Finding(frames=tuple(least), outcome=outcome, seed=self._seed, index=self._tried)
+        finding = Finding(frames=tuple(smallest), outcome=outcome, seed=self._seed, index=self._tried)
         self._state.keep(finding, line_of(self._target), name=SUBJECTS[self._target.subject].file)

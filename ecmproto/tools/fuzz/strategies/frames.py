@@ -166,7 +166,7 @@ def edges_first(
 
 def _stack(layers: Sequence[Layer]) -> _Stack:
     """Return a layer stack with the fields whose minimum and maximum are valid."""
-    fields = tuple(place for place in _settable_fields(layers) if _either_end(layers, place))
+    fields = tuple(each for each in _settable_fields(layers) if _either_end(layers, each))
     return _Stack(layers=tuple(layers), fields=fields)
 
 
@@ -222,7 +222,7 @@ def _with_edges(
         if draw(st.integers(0, _ORDINARY)):
             return draw(ordinary)
         stack = stacks[draw(st.integers(0, len(stacks) - 1))]
-        distances = [draw(st.integers(place.low, place.high)) for place in stack.fields]
+        distances = [draw(st.integers(settable.low, settable.high)) for settable in stack.fields]
     else:
         # each value is drawn from one value, so that the frame can shrink with 0 as the first choice
         which, number = divmod(choice - 1, _ROWS)
@@ -322,9 +322,9 @@ def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
     under: list[Layer] = draw(
         st.sampled_from(([IPv4(flags=2), UDP(dstport=ROCE_PORT)], [IPv6(), UDP(dstport=ROCE_PORT)], [GRH()]))
     )
-    behind = [draw(layers_of(cls)) for cls in bth.sequence_behind()]
+    following = [draw(layers_of(cls)) for cls in bth.sequence_behind()]
     payload = draw(st.binary(max_size=MAX_DRAWN_OCTETS)) if not isinstance(bth, CNP) else b""
-    layers = [*under, bth, *behind, *([Data(data=payload)] if payload else []), ICRC()]
+    layers = [*under, bth, *following, *([Data(data=payload)] if payload else []), ICRC()]
     header = Ethernet(dst=draw(addresses()), src=draw(addresses()))
     return frame_of([header, *draw(vlan_stacks(max_size=2)), *layers], fcs_octets=fcs_octets)
 

@@ -107,8 +107,8 @@ def selectors(cls: type[Word]) -> list[tuple[int, int]]:
     pairs = [(protocol, type) for protocol in range(8) for type in range(16)]
     if cls.selected_by:
         return [pair for pair in pairs if selector(*pair) in cls.selected_by]
-    taken = {v for other in FORMATS if other.announced_by == cls.announced_by for v in other.selected_by}
-    return sorted((pair for pair in pairs if selector(*pair) not in taken), reverse=True)
+    used = {v for other in FORMATS if other.announced_by == cls.announced_by for v in other.selected_by}
+    return sorted((pair for pair in pairs if selector(*pair) not in used), reverse=True)
 
 
 def _possible_cpids(cls: type[Layer]) -> SearchStrategy[int]:
@@ -238,12 +238,12 @@ def _layer(draw: DrawFn, cls: type[T], given: dict[str, SearchStrategy[Any]]) ->
 def _counted_octets(cls: type[Layer], count: Count) -> SearchStrategy[bytes]:
     key = next(field for field in cls.layout if field.key == count.key)
     greatest = min([key.maximum, *(limit.high for limit in cls.limits if limit.key == count.key)])
-    most = greatest * count.scale - count.minus
+    maximum = greatest * count.scale - count.minus
     if count.scale == 1:
-        short = st.binary(max_size=min(most, MAX_DRAWN_OCTETS))
-        return short | st.sampled_from([bytes(most), b"\xff" * most])
+        short = st.binary(max_size=min(maximum, MAX_DRAWN_OCTETS))
+        return short | st.sampled_from([bytes(maximum), b"\xff" * maximum])
     groups = st.lists(
-        st.binary(min_size=count.scale, max_size=count.scale), max_size=min(most // count.scale, 16)
+        st.binary(min_size=count.scale, max_size=count.scale), max_size=min(maximum // count.scale, 16)
     )
     first = -count.minus % count.scale  # octets that the length does not count
     return st.builds(

@@ -34,8 +34,8 @@ def octets_of(source: Source | None = None) -> SearchStrategy[bytes]:
 def truncated(draw: DrawFn, source: Source | None = None) -> tuple[bytes, int]:
     """Return ``(octets, original_octets)`` of frames that are truncated by a snap length."""
     octets = draw(octets_of(source))
-    kept = draw(st.integers(0, len(octets)))
-    return octets[:kept], len(octets)
+    length = draw(st.integers(0, len(octets)))
+    return octets[:length], len(octets)
 
 
 @st.composite
@@ -72,13 +72,13 @@ def _spoilt(draw: DrawFn, octets: bytes) -> bytes:
 def arbitrary_octets(*, max_size: int = 160) -> SearchStrategy[bytes]:
     """Return arbitrary octets: random octets, mutated frames, or random octets after a known EtherType."""
     known = sorted(RESERVED_TYPES)
-    behind = st.builds(
+    following = st.builds(
         lambda header, ethertype, rest: header + ethertype.to_bytes(2, "big") + rest,
         st.binary(min_size=12, max_size=12),
         st.sampled_from(known) | st.integers(0, MAX_LENGTH),
         st.binary(max_size=max_size),
     )
-    return st.binary(max_size=max_size) | behind | mutated()
+    return st.binary(max_size=max_size) | following | mutated()
 
 
 Format: TypeAlias = Literal["pcap", "pcapng"]
@@ -178,13 +178,13 @@ def _captured_frame(
 ) -> DrawnFrame:
     """Return a frame of one of ``interfaces``. If ``interfaces`` is 0, the frame has no comment."""
     octets = draw(source)
-    kept = len(octets)
+    length = len(octets)
     if cut and draw(st.booleans()):
-        kept = draw(st.integers(0, len(octets)))
+        length = draw(st.integers(0, len(octets)))
     step = NS_PER_US if resolution == "us" else 1
     ticks = draw(st.sampled_from(_EDGES_NS) | st.integers(0, _LAST_NS))
     return DrawnFrame(
-        octets=octets[:kept],
+        octets=octets[:length],
         original_octets=len(octets),
         time_ns=ticks // step * step,
         interface=draw(st.integers(0, interfaces - 1)) if interfaces else 0,

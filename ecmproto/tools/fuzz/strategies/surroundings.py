@@ -128,9 +128,9 @@ def _of_kind(draw: DrawFn, kind: str) -> tuple[int, list[Layer]]:
     # a payload length of 0 means an unknown length, unless there is also no next header
     other = st.just(NO_NEXT_HEADER) if not data else st.integers(0, 255).filter(_no_transport)
     last = {} if transport else {"nxt": draw(other)}
-    kinds = draw(_extension_headers()) if kind == "extended" else []
+    types = draw(_extension_headers()) if kind == "extended" else []
     # only the first fragment contains the payload header
-    chain = [draw(layers_of(EXTENSIONS[one], **({"offset": 0} if one == _FRAGMENT else {}))) for one in kinds]
+    chain = [draw(layers_of(EXTENSIONS[one], **({"offset": 0} if one == _FRAGMENT else {}))) for one in types]
     if chain:
         chain[-1] = chain[-1].replace(**last)
         last = {}
