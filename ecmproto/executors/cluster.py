@@ -162,7 +162,7 @@ def _quiet() -> Generator[None, None, None]:
 # On workers -----------------------------------------------------------------------------------------------
 
 _one_at_a_time = threading.Lock()
-_kept_memory = functools.cache(keep_freed_memory)
+_keep_memory = functools.cache(keep_freed_memory)
 
 
 def run_batch(tasks: Sequence[Task], call: Call, code: str) -> list[Answer]:
@@ -171,7 +171,7 @@ def run_batch(tasks: Sequence[Task], call: Call, code: str) -> list[Answer]:
         needed = "the same ecmproto as this command's"
         got = f"{__version__}, code {code_digest()} instead of {code}"
         raise ExecutorError(where=f"worker {this_worker()}", needed=needed, got=got)
-    _kept_memory()
+    _keep_memory()
     with _one_at_a_time:
         return [answer(call, task) for task in tasks]
 

@@ -26,7 +26,7 @@ Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """glibc's numbers of these mallopt parameters."""
-_MAPPED_OCTETS, _KEPT_OCTETS = 1 << 25, 1 << 28
+_MAPPED_OCTETS, _RETAINED_OCTETS = 1 << 25, 1 << 28
 """Minimum size of mapped allocations, at its allowed maximum, and size of free memory that is kept."""
 _called: set[str] = set()
 """Functions that this process has called."""
@@ -116,7 +116,7 @@ def keep_freed_memory() -> None:
     with suppress(OSError, AttributeError):
         settle = ctypes.CDLL(None).mallopt
         settle(_M_MMAP_THRESHOLD, _MAPPED_OCTETS)
-        settle(_M_TRIM_THRESHOLD, _KEPT_OCTETS)
+        settle(_M_TRIM_THRESHOLD, _RETAINED_OCTETS)
 
 
 def begin(folder: str, index: ctypes.c_long) -> None:

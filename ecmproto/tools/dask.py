@@ -145,9 +145,9 @@ def _pieces(captures: Sequence[Sequence[Part]], dask: Any) -> list[_Piece]:
         times = (end.first_ns for _, end in each.parts if end.first_ns is not None)
         latest_ns = next(times, 0)
         for part, end in each.parts:
-            _, most_ns = result[part.place]
+            _, max_ns = result[part.place]
             before_ns = latest_ns
-            latest_ns = before_ns if most_ns is None else max(before_ns, most_ns)
+            latest_ns = before_ns if max_ns is None else max(before_ns, max_ns)
             if end.frames:
                 first_ns = before_ns if end.first_ns is None else max(before_ns, end.first_ns)
                 first_ns = first_ns if part.before == 0 else before_ns

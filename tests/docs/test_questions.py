@@ -32,7 +32,7 @@ def test_the_glossary_answers_each_question(word: str, answer: str) -> None:
     check({term.file for term in glossary() if any(map(pattern.search, (term.name, *term.also)))}, answer)
 
 
-def test_each_question_is_answered_by_one_search_in_the_code(repository: Path) -> None:
+def test_one_search_in_code_answers_each_question(repository: Path) -> None:
     texts = {
         path.relative_to(repository).as_posix(): path.read_text(encoding="utf-8")
         for path in (repository / "ecmproto").rglob("*.py")

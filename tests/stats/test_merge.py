@@ -86,7 +86,7 @@ def rising(draw: st.DrawFn) -> list[Batch]:
 def test_pauses_and_storms_across_the_cut(batches: list[Batch], detect_ns: int, kept: int) -> None:
     """Pauses last up to 34 us here, so that only the first of the frames are kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ecmproto.frames.stats.pauses.MAX_KEPT", kept)
+        patch.setattr("ecmproto.frames.stats.pauses.MAX_STORED", kept)
         links = [dataclasses.replace(each, speed_bps=0) for each in INTERFACES]
         assert_joins(
             [[batch] for batch in batches] or [[]], links, speed_bps=10**12, detect_ns=detect_ns,

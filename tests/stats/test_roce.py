@@ -295,7 +295,7 @@ def orderly() -> list[Event]:
 @pytest.mark.parametrize("kept", [40, 100])
 def test_parts_beyond_the_history_limit_merge(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     events = orderly()
-    monkeypatch.setattr("ecmproto.frames.stats.roce.MAX_KEPT", kept)
+    monkeypatch.setattr("ecmproto.frames.stats.roce.MAX_STORED", kept)
     wanted = counted(events)
     assert wanted.roce is not None
     assert wanted.roce.delay_ns is not None

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ecmproto.frames.stats.tally import (
     FIRST_WIDTH_NS,
-    MAX_ASKED_INTERVALS,
     MAX_INTERVALS,
+    MAX_REQUESTED_INTERVALS,
     NO_NUMBER,
     Distributions,
     Numbering,
@@ -74,8 +74,8 @@ def test_interval_count_stays_within_bounds(span_ns: int) -> None:
 
 
 def test_requested_width_is_kept_while_possible() -> None:
-    assert timeline_of([[0, 7 * MAX_ASKED_INTERVALS - 1]], 7)[0].width_ns == 7
-    assert timeline_of([[0, 7 * MAX_ASKED_INTERVALS]], 7)[0].width_ns == 14
+    assert timeline_of([[0, 7 * MAX_REQUESTED_INTERVALS - 1]], 7)[0].width_ns == 7
+    assert timeline_of([[0, 7 * MAX_REQUESTED_INTERVALS]], 7)[0].width_ns == 14
 
 
 def test_intervals_start_at_multiples_of_their_width() -> None:

@@ -41,7 +41,7 @@ from ecmproto.wire.formats.ip import (
 )
 from ecmproto.wire.formats.lldp import TLV
 from ecmproto.wire.formats.registry import (
-    BEHIND_PORTS,
+    AFTER_PORTS,
     FORMATS,
     MAX_FORMATS,
     Dispatch,
@@ -413,14 +413,14 @@ def _doubts(cls: type[Layer]) -> tuple[int, int, int, int, int, int]:
 
 
 _SHARED_PORTS = sorted(
-    {tuple(cls for cls in FORMATS if port in cls.udp_ports) for port in BEHIND_PORTS}, key=str
+    {tuple(cls for cls in FORMATS if port in cls.udp_ports) for port in AFTER_PORTS}, key=str
 )
 """Groups of formats with the same UDP port. A group can contain a single format."""
 
 
 def _ports() -> NDArray[np.int8]:
     table = np.full(1 << 16, DATA_NUMBER, np.int8)
-    for port in BEHIND_PORTS:
+    for port in AFTER_PORTS:
         members = tuple(cls for cls in FORMATS if port in cls.udp_ports)
         table[port] = CHOSEN - _SHARED_PORTS.index(members) if len(members) > 1 else NUMBER_OF[members[0]]
     return table
@@ -430,7 +430,7 @@ def _chosen() -> NDArray[np.int8]:
     """Return the formats of shared UDP ports by their first two octets."""
     table = np.full((len(_SHARED_PORTS), (1 << 16) + 1), DATA_NUMBER, np.int8)
     for row, members in enumerate(_SHARED_PORTS):
-        choose = BEHIND_PORTS[members[0].udp_ports[0]]
+        choose = AFTER_PORTS[members[0].udp_ports[0]]
         # two octets that select no format
         other = next(each for each in range(1 << 16) if all(each not in cls.selected_by for cls in members))
         table[row, :-1] = NUMBER_OF[choose(other.to_bytes(2, "big"), 0, 2)]

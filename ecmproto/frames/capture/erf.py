@@ -61,7 +61,7 @@ class ErfParser(PcapParser):
         self._records = dataclasses.replace(
             self._records, byte_order=_BUILDER.byte_order, header_octets=_BUILDER.header_octets
         )
-        self._told = self.warnings
+        self._reported = self.warnings
         self._left_out: Counter[int] = Counter()
 
     @property
@@ -86,7 +86,7 @@ class ErfParser(PcapParser):
         self.frames: int = before + len(frames)
         if len(types):
             self._left_out.update(types.tolist())
-            self.warnings = [*self._told, *(_left_out(*each) for each in sorted(self._left_out.items()))]
+            self.warnings = [*self._reported, *(_left_out(*each) for each in sorted(self._left_out.items()))]
         if not len(frames):
             return None
         octets = _BUILDER.record_octets(frames.captured)

@@ -344,7 +344,7 @@ class _PcapngFinder:
     """Finder of pcapng blocks of defined types with the same length at both ends."""
 
     header_octets = 16
-    _KINDS = np.array(BLOCK_TYPES)
+    _TYPES = np.array(BLOCK_TYPES)
 
     def __init__(self, byte_order: ByteOrder) -> None:
         self._order = byte_order
@@ -352,7 +352,7 @@ class _PcapngFinder:
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
         """Return the lengths of the probable blocks at ``starts`` in octets, 0 where there is no block."""
         kind, total, *_ = uint32_rows(octets, starts, 4, self._order).astype(np.int64).T
-        present = np.isin(kind, self._KINDS) & (starts % 4 == 0)
+        present = np.isin(kind, self._TYPES) & (starts % 4 == 0)
         present &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
         ends = np.where(present, starts + total - 4, 0)
         present &= uint32_rows(octets, ends, 1, self._order)[:, 0] == total
@@ -416,7 +416,7 @@ class PartReader(CaptureReader):
         self.part: Part = part
         self.begun: list[Block] = []
         self._first_ns: int | None = None
-        self._kept: deque[Batch] | None = None
+        self._stored: deque[Batch] | None = None
         is_part = part.start or part.stop is not None
         super().__init__(
             BoundedSource(source, part.stop) if is_part else source, part.path, batch_frames=batch_frames
@@ -431,7 +431,7 @@ class PartReader(CaptureReader):
             # the last record extends beyond the end of a part, and is a separate batch
             few = pending and pending[-1].timed is batch.timed is None and len(batch) <= _FEW_FRAMES
             pending.append(_joined(pending.pop(), batch) if few else batch)
-        self._kept = pending
+        self._stored = pending
 
     def follow(self, part: Part) -> None:
         """Number and time the frames as in ``part``, which has the same extent."""
@@ -447,12 +447,12 @@ class PartReader(CaptureReader):
 
     def items(self) -> Iterator[Batch | Block]:
         """Yield batches and blocks; after `read`, only batches."""
-        if self._kept is None:
+        if self._stored is None:
             yield from super().items()
             return
         shift = (self.part.before or 0) - self._before
-        while self._kept:
-            batch = self._kept.popleft()
+        while self._stored:
+            batch = self._stored.popleft()
             yield self._followed(dataclasses.replace(batch, first=batch.first + shift))
 
     def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:

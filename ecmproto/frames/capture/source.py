@@ -168,7 +168,7 @@ class StreamSource:
         self.buffer: NDArray[np.uint8] = self._store[:0]
         self.base: int = 0
         self.position: int = 0
-        self._told = 0
+        self._reported = 0
         self.fault: str = ""
         self.size_octets = size
 
@@ -189,8 +189,8 @@ class StreamSource:
         if octets is None:
             return used
         # better compression of later octets could decrease the estimate
-        self._told = max(self._told, int(octets) * used // max(1, self.base + self._filled))
-        return self._told
+        self._reported = max(self._reported, int(octets) * used // max(1, self.base + self._filled))
+        return self._reported
 
     def extend(self, needed: int) -> bool:
         """Read until ``needed`` octets follow ``position``, and all further octets that are available."""
@@ -382,7 +382,7 @@ class DecompressedStream:
         self._file = file
         self._owned = owned
         self._head = head
-        self._taken = self._unused = 0
+        self._used = self._unused = 0
         decompress: _Decompressor = _gunzip if kind == "gzip" else _unzstd
         self._pieces = decompress(self._input())
         self._rest = memoryview(b"")
@@ -391,13 +391,13 @@ class DecompressedStream:
     @property
     def octets_read(self) -> int:
         """Number of compressed octets whose contents were all returned."""
-        return self._taken - self._unused
+        return self._used - self._unused
 
     def _input(self) -> Iterator[bytes]:
         read = getattr(self._file, "read1", self._file.read)
         piece = self._head or read(_INPUT_OCTETS)
         while piece:
-            self._taken += len(piece)
+            self._used += len(piece)
             yield piece
             piece = read(_INPUT_OCTETS)
 

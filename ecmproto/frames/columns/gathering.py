@@ -30,7 +30,7 @@ from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.registry import FORMATS, MAX_FORMATS
 from ecmproto.wire.formats.schema import BitField, Field, bit_field
-from ecmproto.wire.formats.wrapper import BEGINNINGS
+from ecmproto.wire.formats.wrapper import FIRST_FORMATS
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -401,7 +401,7 @@ def kind_of(cls: type[Layer], field: Field | None = None, nesting: Nesting = "")
 
 
 _BEGINS, _WRAPS = (np.zeros(MAX_FORMATS, np.bool_) for _ in range(2))
-_BEGINS[[NUMBER_OF[cls] for cls in BEGINNINGS]] = True
+_BEGINS[[NUMBER_OF[cls] for cls in FIRST_FORMATS]] = True
 _WRAPS[[NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]] = True
 
 

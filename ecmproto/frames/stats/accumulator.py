@@ -50,8 +50,8 @@ from ecmproto.frames.stats.mirrors import MIRROR_FIELDS, MirrorCounts
 from ecmproto.frames.stats.neighbours import LLDP_FIELD, MAX_NEIGHBOURS, MAX_OCTETS, NeighbourCounts
 from ecmproto.frames.stats.pauses import (
     DETECT_NS,
-    MAX_KEPT,
     MAX_SENDERS,
+    MAX_STORED,
     PAUSE_FIELDS,
     RESTORE_NS,
     PauseCounts,
@@ -679,7 +679,7 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
         )
     if cut_short:
         yield (
-            f"Only the first {MAX_KEPT:,} pause frames of a part were kept: pauses that cross the boundary "
+            f"Only the first {MAX_STORED:,} pause frames of a part were kept: pauses that cross the boundary "
             "of two parts may be counted slightly too short."
         )
     if untimed:

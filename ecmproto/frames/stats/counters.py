@@ -69,7 +69,7 @@ class FrameCounts:
         self.left_out: int = 0
         """Number of malformed frames that were counted as ``other`` because the table was full."""
         self._sizes = np.zeros(len(BUCKET_STARTS), np.int64)
-        self._least: int | None = None
+        self._minimum: int | None = None
         self._greatest: int | None = None
         self._by_interface: Int64 = np.zeros((2, 0), np.int64)
         self._priorities = np.zeros(8, np.int64)
@@ -86,7 +86,7 @@ class FrameCounts:
         indices = np.searchsorted(_STARTS, batch.original, side="right") - 1
         self._sizes += np.bincount(indices, minlength=len(self._sizes))
         minimum, greatest = int(batch.original.min()), int(batch.original.max())
-        self._least = minimum if self._least is None else min(minimum, self._least)
+        self._minimum = minimum if self._minimum is None else min(minimum, self._minimum)
         self._greatest = greatest if self._greatest is None else max(greatest, self._greatest)
         self._add_interfaces(batch)
         customer = counted.columns["vlan.priority"].outermost()
@@ -138,8 +138,8 @@ class FrameCounts:
             self.malformed[OTHER_MALFORMED] += later.left_out
         self._sizes += later._sizes
         self._priorities += later._priorities
-        if later._least is not None and later._greatest is not None:
-            self._least = later._least if self._least is None else min(later._least, self._least)
+        if later._minimum is not None and later._greatest is not None:
+            self._minimum = later._minimum if self._minimum is None else min(later._minimum, self._minimum)
             self._greatest = max(later._greatest, self._greatest or 0)
         have, others = self._by_interface.shape[1], later._by_interface.shape[1]
         if others:
@@ -159,7 +159,7 @@ class FrameCounts:
         ends = [start - 1 for start in BUCKET_STARTS[1:]]
         buckets = zip(BUCKET_STARTS, [*ends, None], self._sizes.tolist(), strict=True)
         return Sizes(
-            minimum=self._least,
+            minimum=self._minimum,
             mean=self.octets / self.frames if self.frames else None,
             maximum=self._greatest,
             buckets=tuple(SizeBucket(low=low, high=high, frames=count) for low, high, count in buckets),

@@ -124,7 +124,7 @@ class PauseState(NamedTuple):
     port_first: Int64
     port_last: Int64
     port_paused: Int64
-    port_asked: Int64
+    port_requested: Int64
     port_ended: Int64
     lanes: Int64
     """Number of time series, number of listed storms and number of unlisted storms."""
@@ -352,7 +352,7 @@ def play(
             asks = quanta[i, each] > 0
             requested[who, each] += asks
             ended[who, each] += not asks
-            state.port_asked[port, each] += asks
+            state.port_requested[port, each] += asks
             state.port_ended[port, each] += not asks
             if asks and lane[who, each] == NO_LANE and lanes[0] < len(series):
                 lane[who, each] = lanes[0]
@@ -411,7 +411,7 @@ MAX_LANES = 64
 """Maximum number of time series. Each time series is for one class of one sender."""
 MAX_STATIONS = 4096
 """Maximum number of destinations of priority-tagged frames. A destination may later send pause frames."""
-MAX_KEPT = 1 << 17
+MAX_STORED = 1 << 17
 """Maximum number of pause frames that are stored for a join with an earlier count."""
 _FIRST_SENDERS = 8
 
@@ -455,8 +455,8 @@ class PauseCounts:
         self._stated: list[bool] = []
         self._state = new_state(_FIRST_SENDERS)
         self._over_time = timeline.series()
-        self._kept: list[_Events] = []
-        self._kept_frames = 0
+        self._stored: list[_Events] = []
+        self._stored_frames = 0
         self._before: PauseState | None = None
         """State after the stored frames. ``None`` means that frames are still being stored."""
         self._over_time_before = timeline.series()
@@ -549,10 +549,10 @@ class PauseCounts:
     def _apply(self, events: _Events) -> None:
         """Apply events, and store these events until the stored events are sufficient for a join."""
         if self._before is None:
-            first = events.part(0, MAX_KEPT - self._kept_frames)
+            first = events.part(0, MAX_STORED - self._stored_frames)
             self._play(first)
-            self._kept.append(_Events(*(array.copy() for array in first)))
-            self._kept_frames += len(first.sender)
+            self._stored.append(_Events(*(array.copy() for array in first)))
+            self._stored_frames += len(first.sender)
             events = events.part(len(first.sender), len(events.sender))
             if len(events.sender) or self._is_enough():
                 self._keep_no_more()
@@ -599,7 +599,7 @@ class PauseCounts:
         self.untimed += later.untimed
         self.cut_short |= later.may_cut_short
         self._join_stations(later, shift)
-        for events in later._kept:
+        for events in later._stored:
             known = numbers[events.sender] if len(numbers) else events.sender
             row = known != NO_NUMBER
             self._apply(_Events(known[row], *(array[row] for array in events[1:])))
@@ -612,7 +612,7 @@ class PauseCounts:
     @property
     def may_cut_short(self) -> bool:
         """Whether a join with an earlier count would be inexact because too few frames were stored."""
-        enough = self._before is None or self._kept_frames < MAX_KEPT or self._is_enough()
+        enough = self._before is None or self._stored_frames < MAX_STORED or self._is_enough()
         return self.cut_short or not enough
 
     def _join_stations(self, later: PauseCounts, shift: int) -> None:
@@ -675,7 +675,7 @@ class PauseCounts:
     def _add_ports(self, later: PauseCounts, before: PauseState, ports: dict[int, int]) -> None:
         here, other = self._state, later._state
         for theirs, ours in ports.items():
-            for name in ("port_paused", "port_asked", "port_ended"):
+            for name in ("port_paused", "port_requested", "port_ended"):
                 getattr(here, name)[ours] += getattr(other, name)[theirs] - getattr(before, name)[theirs]
             paused = other.port_until[theirs] != LONG_AGO
             here.port_until[ours, paused] = other.port_until[theirs, paused]
@@ -819,11 +819,11 @@ class PauseCounts:
             classes=tuple(
                 ClassPause(
                     priority=None if each == LINK else each,
-                    pauses=int(state.port_asked[row, each]),
+                    pauses=int(state.port_requested[row, each]),
                     resumes=int(state.port_ended[row, each]),
                     paused_ns=int(state.port_paused[row, each]),
                 )
-                for each in _named(state.port_asked[row] + state.port_ended[row])
+                for each in _named(state.port_requested[row] + state.port_ended[row])
             ),
         )
 

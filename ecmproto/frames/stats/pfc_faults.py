@@ -22,9 +22,9 @@ from ecmproto.wire.formats.ethertypes import EtherTypes
 _DESTINATION = 0x0180C2000001
 _PRIORITIES = 8
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(_PRIORITIES))
-_BEHIND = "eth.trailer"
+_TRAILER = "eth.trailer"
 """Name of the field with padding that contains nonzero octets."""
-CONTROL_FIELDS = ("eth.dst", "eth.src", "frame.protocols", _BEHIND)
+CONTROL_FIELDS = ("eth.dst", "eth.src", "frame.protocols", _TRAILER)
 """Columns that `control_faults` needs."""
 PFC_FIELDS = (*CONTROL_FIELDS, "macc.cbfc.enbv", *_TIMES)
 """Columns that `pfc_faults` needs."""
@@ -182,7 +182,7 @@ def _dirty(frames: CountedBatch, untold: NDArray[np.bool_]) -> NDArray[np.bool_]
     ``untold`` marks the frames with an undeclared FCS, which does not count as padding.
     """
     dirty = np.zeros(len(frames.batch), np.bool_)
-    column = frames.columns[_BEHIND]
+    column = frames.columns[_TRAILER]
     if len(column):
         spans = column.values
         assert isinstance(spans, Stretches)

@@ -56,7 +56,7 @@ MAX_DELAYS = 1024
 """Maximum number of rows with delays. Each row is for a queue pair with CNPs and a queue pair with marked
 frames.
 """
-MAX_KEPT = 1 << 16
+MAX_STORED = 1 << 16
 """Maximum number of RoCE frames that are stored for a join with an earlier count."""
 
 _PSNS = 1 << 24
@@ -344,8 +344,8 @@ class RoceCounts:
         self._state = _new_state()
         self._over_time = timeline.series(4)
         """Number of frames, ECN-capable frames, CE-marked frames and CNPs in each interval."""
-        self._kept: list[RoceEvents] = []
-        self._kept_frames = 0
+        self._stored: list[RoceEvents] = []
+        self._stored_frames = 0
         self._before: RoceState | None = None
         """State after the stored frames. ``None`` means that frames are still being stored."""
         self._delays = Distributions()
@@ -420,12 +420,12 @@ class RoceCounts:
     def _apply(self, events: RoceEvents) -> None:
         """Count frames, and store the frames up to the maximum number."""
         if self._before is None:
-            first = events.part(0, MAX_KEPT - self._kept_frames)
+            first = events.part(0, MAX_STORED - self._stored_frames)
             self._take(first)
-            self._kept.append(RoceEvents(*(array.copy() for array in first)))
-            self._kept_frames += len(first.row)
+            self._stored.append(RoceEvents(*(array.copy() for array in first)))
+            self._stored_frames += len(first.row)
             events = events.part(len(first.row), len(events.row))
-            if self._kept_frames >= MAX_KEPT:
+            if self._stored_frames >= MAX_STORED:
                 self._keep_no_more()
         if len(events.row):
             self._take(events)
@@ -448,7 +448,7 @@ class RoceCounts:
         hosts = self.hosts.join(later.hosts, np.zeros(MAX_HOSTS, np.int64))
         numbers = self._join_rows(later, hosts)
         self._meet()
-        for events in later._kept:
+        for events in later._stored:
             rows = np.where(events.row == NO_NUMBER, NO_NUMBER, numbers[events.row])
             self._apply(events._replace(row=rows))
         if later._before is not None:

@@ -74,7 +74,7 @@ class Kind:
     layers: tuple[str, ...] = field(default=(), metadata=_LEFT_OUT)
 
 
-E2CM_KINDS = tuple(
+E2CM_COUNTED = tuple(
     Kind(name=f"e2cm.{word.lower()}", title=f"E²CM {word}", group="message") for word in E2CM_TYPES.values()
 )
 """Frame types of E²CM, in the order of the E²CM types. All E²CM types share a single layer."""
@@ -92,7 +92,7 @@ def _counted_types() -> Iterator[Kind]:
             layers = tuple(cls.prefix for cls in formats if cls.counted_as == title)
             yield Kind(name=layers[0], title=title, group=role, layers=layers)
             if layers == (E2CM.prefix,):
-                yield from E2CM_KINDS
+                yield from E2CM_COUNTED
     yield OTHER
 
 
@@ -126,7 +126,7 @@ def listed(lists: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[n
     return np.concatenate(rows) if rows else np.empty(0, np.int64), bounds
 
 
-E2CM_LISTS = listed([[NUMBER_OF[kind.name]] for kind in E2CM_KINDS])
+E2CM_LISTS = listed([[NUMBER_OF[kind.name]] for kind in E2CM_COUNTED])
 """Frame type numbers and bounds for each E²CM type."""
 
 

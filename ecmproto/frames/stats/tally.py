@@ -235,7 +235,7 @@ def _as_int64(numbers: NDArray[np.integer]) -> Int64:
 FIRST_WIDTH_NS = 100
 MAX_INTERVALS = 1000
 """Maximum number of intervals. After intervals are joined, at least a fifth of this number remains."""
-MAX_ASKED_INTERVALS = 10_000
+MAX_REQUESTED_INTERVALS = 10_000
 """Maximum number of intervals if the caller requested a width."""
 _JOINED = (2, 5)
 
@@ -289,7 +289,7 @@ class Timeline:
 
     def __init__(self, interval_ns: int | None = None) -> None:
         self.width_ns: int = FIRST_WIDTH_NS if interval_ns is None else interval_ns
-        self.most = MAX_INTERVALS if interval_ns is None else MAX_ASKED_INTERVALS
+        self.most = MAX_INTERVALS if interval_ns is None else MAX_REQUESTED_INTERVALS
         self.first: int = 0
         """Number of the first interval. The interval starts this number of widths after 1970."""
         self._last = -1

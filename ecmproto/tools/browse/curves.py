@@ -98,7 +98,7 @@ class Curves(Background):
         self._ethertypes = ethertypes
         self._within = within
         self._octets = np.zeros(BINS)
-        self._found: dict[tuple[str, int], Curve] = {}
+        self._results: dict[tuple[str, int], Curve] = {}
 
     def _work(self) -> None:
         pages = self._pages
@@ -121,7 +121,7 @@ class Curves(Background):
         rate = Curve("all frames: rate", "bit/s")
         rate.add(np.arange(BINS), self._octets * 8 / seconds)
         rate.values = frames
-        self.curves = [*sorted(self._found.values(), key=lambda curve: -curve.values), rate]
+        self.curves = [*sorted(self._results.values(), key=lambda curve: -curve.values), rate]
 
     def _bins(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         span = max(1, self.end_ns - self.begin_ns)
@@ -147,10 +147,10 @@ class Curves(Background):
 
     def _curve(self, measure: _Measure, cpid: int) -> Curve | None:
         key = measure.field, cpid
-        if key not in self._found and len(self._found) < _MAX_CURVES:
+        if key not in self._results and len(self._results) < _MAX_CURVES:
             title = f"{measure.title}, CPID {constant_text(Constant(kind='cpid', value=cpid))}"
-            self._found[key] = Curve(title, measure.unit)
-        return self._found.get(key)
+            self._results[key] = Curve(title, measure.unit)
+        return self._results.get(key)
 
     def _columns(self, batch: Batch, measure: _Measure) -> _Points:
         from ecmproto.frames.columns import extract

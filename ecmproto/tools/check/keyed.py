@@ -170,7 +170,7 @@ class SeenKeys:
         from ecmproto.frames.stats.tally import Numbering
 
         self._keys = Numbering(maximum)
-        self._most = maximum
+        self._maximum = maximum
 
     def add(self, keys: Int64) -> None:
         """Add keys."""
@@ -179,7 +179,7 @@ class SeenKeys:
 
     def join(self, later: SeenKeys) -> None:
         """Add the keys of a later part."""
-        self._keys.join(later._keys, np.ones(self._most, np.int64))
+        self._keys.join(later._keys, np.ones(self._maximum, np.int64))
 
     def has(self, keys: Int64) -> Mask:
         """Return a mask of the keys in the set."""

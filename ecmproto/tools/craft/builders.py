@@ -184,7 +184,7 @@ def _complete_sequence(stack: Stack) -> None:
     part = stack.parts[index]
     value = part.values.get(part.cls.sequence_key)
     named = part.cls() if value is None else part.cls().replace(**{part.cls.sequence_key: value})
-    for position, cls in enumerate(named.sequence_behind(), index + 1):
+    for position, cls in enumerate(named.following_headers(), index + 1):
         if position == len(stack.parts) or stack.parts[position].cls is not cls:
             stack.parts.insert(position, Part(cls))
     if part.cls.closed_by is not None and stack.parts[-1].cls is not part.cls.closed_by:

@@ -342,7 +342,7 @@ def _large_csv(path: str) -> Iterator[tuple[int, Rows]]:
 TIME = "frame.time_epoch"
 _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
 _FLAGS = frozenset(part.name for cls in FORMATS for field in cls.layout for part in field.meta.parts)
-_BEHIND = tuple(f"eth.{key}" for key in TAILS)
+_TAIL_NAMES = tuple(f"eth.{key}" for key in TAILS)
 
 
 _SECONDS = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,9}))?")
@@ -417,7 +417,7 @@ class _Template:
     def __init__(self, stack: Stack, rows: Rows, count: int, ethertypes: EtherTypes, raw: bool) -> None:
         named: list[tuple[str, Part, Field]] = []
         for name, cells in rows.items():
-            if name == TIME or name in _BEHIND or name in _FLAGS or name.startswith(INNER):
+            if name == TIME or name in _TAIL_NAMES or name in _FLAGS or name.startswith(INNER):
                 continue
             numbered = _NUMBERED.fullmatch(name)
             # sweeps count layers from 1

@@ -164,7 +164,7 @@ Int64 = NDArray[np.int64]
 
 _CHUNK_OCTETS = 4 << 20
 _CHUNK_FRAMES = 32_768
-_TEMPLATES_KEPT = 4096
+_MAX_TEMPLATES = 4096
 _WIDE = 1 << 62
 """Value counts from this limit on are not used as divisors, because frame numbers are always smaller."""
 
@@ -297,7 +297,7 @@ class Sweep:
     def _template(self, shape: tuple[int, ...]) -> FrameTemplate:
         template = self._templates.get(shape)
         if template is None:
-            if len(self._templates) >= _TEMPLATES_KEPT:
+            if len(self._templates) >= _MAX_TEMPLATES:
                 self._templates.clear()
             template = self._templates[shape] = self._make(shape)
         return template

@@ -94,7 +94,7 @@ def _complete_header(parts: list[Part], index: int) -> dict[str, int | bytes]:
     content = next(iter(parts[index + 1 + len(following) :]), None)
     values: dict[str, int | bytes] = {}
     if part.cls.sequence_key in part.given:
-        sequence = part.made({}).sequence_behind()
+        sequence = part.made({}).following_headers()
     else:
         value, sequence = min(
             _possible(part.cls, following, content), key=lambda each: (len(each[1]), each[0])

@@ -120,11 +120,11 @@ def align(
     for key in likeness:
         work.pair_by(key)
     ordered = work.pairs()
-    is_kept = np.zeros(len(a), np.bool_)
-    is_kept[same.a] = True
+    is_matched = np.zeros(len(a), np.bool_)
+    is_matched[same.a] = True
     missing, added = work.left()
     return Alignment(
-        same=same, moved=_by_rows(moved_pairs, len(a)), changed=ordered.select(~is_kept[ordered.a]),
+        same=same, moved=_by_rows(moved_pairs, len(a)), changed=ordered.select(~is_matched[ordered.a]),
         missing=missing, added=added, ordered=ordered, end_a=end_a, end_b=end_b,
     )  # fmt: skip
 

@@ -68,7 +68,7 @@ class TimeSample:
         self.pairs: int = 0
         self.differing: int = 0
         self.beyond: int = 0
-        self._least = self._most = 0
+        self._minimum = self._maximum = 0
         self._times: list[Int64] = []
         self._apart: list[Int64] = []
 
@@ -77,8 +77,8 @@ class TimeSample:
         if not len(times_a):
             return
         apart = times_b - times_a
-        self._least = int(min(apart.min(), self._least if self.pairs else apart.min()))
-        self._most = int(max(apart.max(), self._most if self.pairs else apart.max()))
+        self._minimum = int(min(apart.min(), self._minimum if self.pairs else apart.min()))
+        self._maximum = int(max(apart.max(), self._maximum if self.pairs else apart.max()))
         self.pairs += len(apart)
         self.differing += int(np.count_nonzero(apart))
         step = -(-len(apart) // _SAMPLE)
@@ -114,8 +114,8 @@ class TimeSample:
             differing=self.differing,
             beyond=self.beyond,
             offset_ns=median,
-            min_ns=self._least,
-            max_ns=self._most,
+            min_ns=self._minimum,
+            max_ns=self._maximum,
             drift_ppm=drift * 1e6,
             has_drift=has_drift,
             low_ns=low,

@@ -453,15 +453,15 @@ class Comparison:
         pair = 0
         for kind, row_a, row_b in zip(*(each.tolist() for each in events), strict=True):
             record = next(one) if row_a >= 0 else None
-            place_a = place_b = None
+            position_a = position_b = None
             fields: list[FieldChange] = []
             if record is not None:
-                place_a = _frame_at(a, row_a, names_a, record)
+                position_a = _frame_at(a, row_a, names_a, record)
             if row_b >= 0:
                 # A moved frame is equal in both captures, so the record of the first capture is used.
                 record_b = next(other) if kind in (_CHANGED, _ADDED) else record
                 assert record_b is not None
-                place_b = _frame_at(b, row_b, names_b, record_b)
+                position_b = _frame_at(b, row_b, names_b, record_b)
             if kind == _CHANGED:
                 fields = [
                     FieldChange(name=each.name, a=tuple(each.a[pair]), b=tuple(each.b[pair]))
@@ -482,8 +482,8 @@ class Comparison:
                         fields.insert(0, FieldChange(name=TIME, a=next(times), b=next(times)))
             yield Difference(
                 kind=KINDS[kind],
-                a=place_a,
-                b=place_b,
+                a=position_a,
+                b=position_b,
                 fields=tuple(fields),
                 time_difference_ns=apart,
                 time_left_ns=left,

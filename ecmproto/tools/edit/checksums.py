@@ -63,7 +63,7 @@ _CRC = "infiniband.invariant.crc"
 _ALL = 0xFFFF
 
 
-def _behind_ip() -> frozenset[type[Layer]]:
+def _after_ip() -> frozenset[type[Layer]]:
     """Return the formats that can occur inside IP packets."""
     result: set[type[Layer]] = {IPv4, IPv6, GRH, Data}
     for cls in FORMATS:
@@ -78,7 +78,7 @@ def _behind_ip() -> frozenset[type[Layer]]:
     return frozenset(result)
 
 
-BEHIND_IP = _behind_ip()
+AFTER_IP = _after_ip()
 """Formats whose fields a checksum may cover."""
 
 
@@ -145,7 +145,7 @@ def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
     header = np.where(ip4 >= 0, 4 * (buffer[np.maximum(ip4, 0)] & 15).astype(np.int64), _IPV6_OCTETS)
     transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0
     if ((network >= 0) & (transport < 0)).any():
-        inner, protocol = _behind_ip_headers(layers)
+        inner, protocol = _after_ip_headers(layers)
         cut = (transport < 0) & np.isin(protocol, (_UDP, _TCP))
         transport[cut], is_udp[cut] = inner[cut], protocol[cut] == _UDP
     bth, crc = first_of(*_BTHS), first_of(ICRC)
@@ -169,7 +169,7 @@ def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
     )  # fmt: skip
 
 
-def _behind_ip_headers(results: BatchLayers) -> tuple[Int64, Int64]:
+def _after_ip_headers(results: BatchLayers) -> tuple[Int64, Int64]:
     """Return the end of the IP headers and extension headers of each frame, and the protocol that follows.
 
     Both are NOWHERE for a frame without IP headers. The protocol is NOWHERE for a fragment that is not the

@@ -31,7 +31,7 @@ from ecmproto.frames.filter import Filter
 from ecmproto.tables import Tabular
 from ecmproto.tools.edit.assignments import Assignment, Targets, Written, outermost_layers, targets_of, write
 from ecmproto.tools.edit.checksums import (
-    BEHIND_IP,
+    AFTER_IP,
     COVERED,
     FIXED,
     keep_right,
@@ -212,7 +212,7 @@ class Editor:
         self._strip = [TagFormat(format=kind) for kind in edit.strip]
         self._tags = [(kind_of(tag), np.frombuffer(tag.build(), np.uint8)) for tag in edit.tags]
         self._covered = any(
-            writing.source.format in BEHIND_IP for each in edit.assignments for writing in each.writings
+            writing.source.format in AFTER_IP for each in edit.assignments for writing in each.writings
         )
 
     @property

@@ -67,13 +67,13 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
     changed = (captured != batch.captured) | (original != batch.original)
     turned = simple & changed
     padding = np.where(simple, 4, batch.record_length - head - (batch.captured + 3 & ~np.int64(3)))
-    behind_at = batch.record_offset + batch.record_length - padding
+    padding_at = batch.record_offset + batch.record_length - padding
     new_head = np.where(turned, _BLOCK_HEAD, head)
     total = new_head + (captured + 3 & ~np.int64(3)) + padding
     start, out = _laid_out(total)
     _copy(batch.buffer, batch.record_offset, np.where(turned, 0, head), start, out)
     _copy(frames.buffer, frames.offset, captured, start + new_head, out)
-    _copy(batch.buffer, behind_at, padding, start + total - padding, out)
+    _copy(batch.buffer, padding_at, padding, start + total - padding, out)
     _put_uint32s(out, start + _TOTAL_AT, (total,), order)
     _put_uint32s(out, start + total - 4, (total,), order)
     fresh = start[turned]

@@ -81,10 +81,10 @@ def roster(
     lines: dict[str, ManifestLine] = {}
     base: str | None = None
     if os.path.lexists(folder / FILE):
-        before, found_lines = read_manifest(folder)
+        before, manifest_lines = read_manifest(folder)
         if before["asked"] == requested:
             base = before["base"]
-            lines = {line.path: line for line in found_lines}
+            lines = {line.path: line for line in manifest_lines}
         elif not force:
             raise OutputExistsError(
                 path=str(folder),

@@ -198,16 +198,16 @@ class FleetRun:
         self._tally = Tally() if tally is None else tally
         self._notify = notify
         self._roster = roster
-        self._kept = FinishedRows(folder, which)
+        self._stored = FinishedRows(folder, which)
         options = {"kind": job.kind, "settings": settings_of(job), "folder": str(folder.absolute())}
         self._work, self._merge, self._finish, self._all, self._copy = (
             Call(function, options, outside=("folder",)) for function in (WORK, MERGE, FINISH, TOGETHER, COPY)
         )
         self._count = Call(COUNT)
-        is_taken = any(member.name == ALL_COPIES for member in roster.members)
-        if merge and is_taken:
+        is_in_use = any(member.name == ALL_COPIES for member in roster.members)
+        if merge and is_in_use:
             raise ParameterError(name="merged copies", needed=f"no capture called {ALL_COPIES}", got="one")
-        self._is_merged = merge or (not is_taken and (folder / ALL_COPIES).exists())
+        self._is_merged = merge or (not is_in_use and (folder / ALL_COPIES).exists())
         self._numbers = not set(IN_SEQUENCE).isdisjoint(job.fields_used)
         self._is_sequential = DISPLAYED in job.fields_used
 
@@ -235,19 +235,19 @@ class FleetRun:
 
     def _row(self, key: str) -> Row | None:
         """Return the row of a capture or part without arrays, or ``None`` if the row is missing."""
-        row = self._kept.described(self._done_as(key))
+        row = self._stored.described(self._done_as(key))
         return None if row is None else cast("Row", checked(row, WorkRow, f"{self._folder}, row {key}"))
 
     def _done_as(self, key: str) -> str:
         """Return the key of the row that contains the result. A row may refer to an equal row."""
-        row = self._kept.described(key)
+        row = self._stored.described(key)
         if row is None or "same_as" not in row:
             return key
         same: str = checked(row, SameRow, f"{self._folder}, row {key}")["same_as"]
         return same
 
     def _state_of(self, key: str) -> list[str]:
-        return self._kept.state_of(self._done_as(key))
+        return self._stored.state_of(self._done_as(key))
 
     def _exist(self, outputs: Iterable[str]) -> bool:
         return all(path_below(self._folder, output).exists() for output in outputs)
@@ -265,7 +265,7 @@ class FleetRun:
             new: dict[Extent, Reached] = {}
             for part in links.missing:
                 key = key_of(member, part)
-                row = self._kept.described(self._done_as(key))
+                row = self._stored.described(self._done_as(key))
                 if row is not None:
                     reached_row = checked(row.get("reached"), ReachedRow, f"{self._folder}, row {key}")
                     new[part.place] = Reached.of_dict(reached_row)
@@ -310,7 +310,7 @@ class FleetRun:
                 if isinstance(self.job, FilterJob) and self._is_all and self._is_merged:
                     self._merge_copies()
         finally:
-            self._kept.close()
+            self._stored.close()
 
     def _begin(self) -> None:
         """Add all captures to the manifest, so that results belong to the fleet after a power failure."""
@@ -345,7 +345,7 @@ class FleetRun:
                         path=str(self._folder), needed="space for results", got=result.failure.sentence
                     )
                 if store and result.failure is None and "unreadable" not in result.row:
-                    self._kept.add(result)
+                    self._stored.add(result)
                 take(result)
 
     def _is_large(self, member: Member) -> bool:
@@ -458,8 +458,8 @@ class FleetRun:
     def _earlier(self) -> dict[str, tuple[str, str]]:
         """Return the content digest and the key of the newest row for each identity in earlier runs."""
         earlier = {}
-        for key in self._kept:
-            row = self._kept.described(key)
+        for key in self._stored:
+            row = self._stored.described(key)
             identity, content = (row.get("place"), row.get("content")) if row is not None else (None, None)
             if isinstance(identity, str) and isinstance(content, str):
                 earlier[identity] = content, key
@@ -519,7 +519,7 @@ class FleetRun:
                 task_key(self._merge, group): group
                 for group in (keys[first : first + _BRANCHES] for first in range(0, len(keys), _BRANCHES))
             }
-            missing = [key for key in groups if self._kept.described(key) is None]
+            missing = [key for key in groups if self._stored.described(key) is None]
             tasks = (self._merging(key, groups[key]) for key in missing)
             self._do(self._merge, tasks, len(missing), take)
             # If a worker fails, this process merges the states.

@@ -224,14 +224,14 @@ class RowPanels(Panels[Shown]):
         self._rows = {id(run): self.rows_of(run) for run in runs}
         self.runs: Sequence[Shown] = [run for run in runs if self._rows[id(run)]]
         if form.narrow:
-            self._room_px = _NARROW_LABEL_SHARE * form.width_px
+            self._space_px = _NARROW_LABEL_SHARE * form.width_px
             return
         self.right_px = _TOTAL_PX
-        self._room_px = _LABEL_SHARE * form.width_px
+        self._space_px = _LABEL_SHARE * form.width_px
         size = form.text_px - 1
-        texts = [fitting(row.label, self._room_px, size) for run in self.runs for row in self._rows[id(run)]]
+        texts = [fitting(row.label, self._space_px, size) for run in self.runs for row in self._rows[id(run)]]
         widest = max((width_em(text) * size for text in texts), default=0.0)
-        self.left_px: float = max(self.left_px, min(self._room_px, widest) + 12)
+        self.left_px: float = max(self.left_px, min(self._space_px, widest) + 12)
 
     def rows_of(self, run: Shown) -> list[Row]:
         """Return the rows of a run."""
@@ -245,7 +245,7 @@ class RowPanels(Panels[Shown]):
         """Draw the panel of a run."""
         rows = self._rows[id(run)]
         size = self.form.text_px - 1
-        row_axis(axes, [(fitting(row.label, self._room_px, size), row.total) for row in rows], self.form)
+        row_axis(axes, [(fitting(row.label, self._space_px, size), row.total) for row in rows], self.form)
         for index, row in enumerate(rows):
             self.draw_row(axes, index, row)
 

@@ -332,7 +332,7 @@ class PhasePanels(Panels[Run]):
         self._width = greatest(float(each.max(initial=0.0)) for each in offsets) or 1.0
         self._top = greatest(highest(run.phase.rate_bps) for run in self.runs) or 1.0
         rates = [run.phase.rate_bps[drawable(run.phase.rate_bps)] for run in self.runs]
-        self._least = min((float(each.min(initial=self._top)) for each in rates), default=0.0)
+        self._minimum = min((float(each.min(initial=self._top)) for each in rates), default=0.0)
         self._octets = octet_scale(self._width)
         self.scale: Scale = rate_scale(self._top)
         self.axis_label: str = f"queue less its set point ({self._octets.unit})"
@@ -344,8 +344,8 @@ class PhasePanels(Panels[Run]):
         max_points = self.form.bins * _PHASE_POINTS_PER_BIN
         mask = drawable(across) & drawable(upward)
         across, upward = across[mask][:max_points], upward[mask][:max_points]
-        margin = _PHASE_MARGIN * max(self._top - self._least, _MIN_PHASE * self._top)
-        bottom, top = max(0.0, self._least - margin), self._top + margin
+        margin = _PHASE_MARGIN * max(self._top - self._minimum, _MIN_PHASE * self._top)
+        bottom, top = max(0.0, self._minimum - margin), self._top + margin
         value_axis(axes, bottom / self.scale.factor, top / self.scale.factor, self.form)
         width = _MARGIN * self._width / self._octets.factor
         axes.set_xlim(-width, width)

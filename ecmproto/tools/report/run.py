@@ -302,8 +302,8 @@ def frame_scale(greatest: float) -> Scale:
 
 def time_scale(span_ns: float) -> Scale:
     """Return the most readable scale for a time axis with a length of ``span_ns``."""
-    for least_ns, unit, factor in _TIME_UNITS:
-        if span_ns >= least_ns:
+    for minimum_ns, unit, factor in _TIME_UNITS:
+        if span_ns >= minimum_ns:
             return Scale(factor=factor, unit=unit)
     return Scale(factor=1, unit="ns")
 

@@ -335,7 +335,7 @@ def _decode(
             pos = _rest(data, end, last, layers, starts)
             break
         if cls.closed_by is not None:
-            awaited, whole = (*value.sequence_behind(), Data, cls.closed_by), (stop, reach)
+            awaited, whole = (*value.following_headers(), Data, cls.closed_by), (stop, reach)
             reach -= cls.closed_by.fixed_octets
             if reach < end:
                 error = error or _short(cls.closed_by.prefix, end, cls.closed_by.fixed_octets, stop - end)
@@ -352,7 +352,7 @@ def _decode(
                     break  # the snap length removed the whole layer
             continue
         if wrapper is None and value.wraps and not value.holds:
-            wrapper, parts = value, value.sequence_behind()
+            wrapper, parts = value, value.following_headers()
         if wrapper is not None:
             pos = end
             if parts:

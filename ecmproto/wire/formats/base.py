@@ -117,10 +117,10 @@ class Formats(Protocol):
     def ethertype_of(self, following: Layer | None) -> int | None:
         """Return the EtherType of ``following``, or None if ``following`` has no EtherType."""
 
-    def behind_ip(self, version: int, protocol: int) -> type[Layer]:
+    def after_ip(self, version: int, protocol: int) -> type[Layer]:
         """Return the format of an IPv4 protocol or IPv6 next header, or `Data` for an unknown protocol."""
 
-    def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
+    def after_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
         """Return the format of a UDP port at ``data[pos:stop]``, or `Data` for an unknown port."""
 
 
@@ -341,7 +341,7 @@ class Layer:
         """
         return None
 
-    def sequence_behind(self) -> tuple[type[Layer], ...]:
+    def following_headers(self) -> tuple[type[Layer], ...]:
         """Return the sequence of formats after this layer. See ``sequences``."""
         return self.sequences.get(self.selected_sequence, ())
 

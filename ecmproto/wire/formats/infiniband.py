@@ -528,7 +528,7 @@ class GRH(Layer):
         last = end + self.paylen if self.paylen else stop
         if self.nxthdr != IBA_TRANSPORT:
             return Data, last
-        return formats.behind_port(ROCE_PORT, data, end, min(stop, last)), last
+        return formats.after_port(ROCE_PORT, data, end, min(stop, last)), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the payload length and, before a BTH, the next header."""
@@ -584,7 +584,7 @@ class LRH(Layer):
             return GRH, last
         if self.lnh != _TO_BTH:
             return Data, last
-        return formats.behind_port(ROCE_PORT, data, end, min(stop, last)), last
+        return formats.after_port(ROCE_PORT, data, end, min(stop, last)), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the packet length and, before a GRH or BTH, the next header."""

@@ -292,7 +292,7 @@ class IPv4(Layer):
         A total length of 0 means that segmentation offload did not set the length.
         """
         last = end + self.len - self.ihl * 4 if self.len else stop
-        return (formats.behind_ip(4, self.proto) if self.frag_offset == 0 else Data), last
+        return (formats.after_ip(4, self.proto) if self.frag_offset == 0 else Data), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the header length, total length, protocol and header checksum."""
@@ -329,7 +329,7 @@ class IPv6(Layer):
         A payload length of 0 means a jumbogram, segmentation offload, or no payload.
         """
         none = self.nxt == NO_NEXT_HEADER
-        return formats.behind_ip(6, self.nxt), end + self.plen if self.plen or none else stop
+        return formats.after_ip(6, self.nxt), end + self.plen if self.plen or none else stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the payload length and next header."""
@@ -348,7 +348,7 @@ class Extension(Layer):
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format of the next header."""
-        return formats.behind_ip(6, self.nxt), stop
+        return formats.after_ip(6, self.nxt), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the next header and, for headers with a length field, the header length."""
@@ -416,7 +416,7 @@ class FragmentHeader(Extension):
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format of the next header for the first fragment, and `Data` for other fragments."""
-        return (formats.behind_ip(6, self.nxt) if self.offset == 0 else Data), stop
+        return (formats.after_ip(6, self.nxt) if self.offset == 0 else Data), stop
 
 
 @layer("ipv6.dstopts", title="IPv6 destination options", source="RFC 8200 4.6")
@@ -479,7 +479,7 @@ class UDP(Layer):
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format for the destination port, or `Data` for a port without a format."""
-        return formats.behind_port(self.dstport, data, end, stop), stop
+        return formats.after_port(self.dstport, data, end, stop), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the length and, for a next layer with a UDP port, the destination port.

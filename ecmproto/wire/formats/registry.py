@@ -265,18 +265,18 @@ class Dispatch:
         """Return the EtherType that announces ``following``, or ``None``."""
         return None if following is None else announcement(type(following), self.ethertypes)
 
-    def behind_ip(self, version: int, protocol: int) -> type[Layer]:
+    def after_ip(self, version: int, protocol: int) -> type[Layer]:
         """Return the format that an IPv4 protocol or IPv6 next header announces, or `Data`."""
-        return (BEHIND_IPV4 if version == 4 else BEHIND_IPV6).get(protocol, Data)
+        return (AFTER_IPV4 if version == 4 else AFTER_IPV6).get(protocol, Data)
 
-    def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
+    def after_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
         """Return the format at ``data[pos:stop]`` that a UDP port announces, or `Data`."""
-        choose = BEHIND_PORTS.get(port)
+        choose = AFTER_PORTS.get(port)
         return Data if choose is None else choose(data, pos, stop)
 
 
-BEHIND_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
-BEHIND_IPV6 = BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
+AFTER_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
+AFTER_IPV6 = AFTER_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
 """Formats by IPv4 protocol and by IPv6 next header."""
 
 
@@ -329,7 +329,7 @@ def _by_selector(
     return choose
 
 
-def _behind_ports() -> dict[int, Chooser]:
+def _after_ports() -> dict[int, Chooser]:
     groups: dict[int, list[type[Layer]]] = {}
     for cls in FORMATS:
         for port in cls.udp_ports:
@@ -348,7 +348,7 @@ def _first_two(data: bytes, pos: int) -> int:
     return data[pos] << 8 | data[pos + 1]
 
 
-BEHIND_PORTS = _behind_ports()
+AFTER_PORTS = _after_ports()
 """Functions that select a format, by UDP destination port."""
 
 _DEFAULT = _dispatch(DEFAULT)

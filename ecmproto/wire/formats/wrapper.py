@@ -88,7 +88,7 @@ def _is_one(cls: type[Layer], content: type[Layer]) -> bool:
     return cls in content.by_nibble.values() if issubclass(content, Packet) else cls is content
 
 
-BEGINNINGS: tuple[type[Layer], ...] = (Ethernet, IPv4, IPv6)
+FIRST_FORMATS: tuple[type[Layer], ...] = (Ethernet, IPv4, IPv6)
 """Formats that a frame inside a wrapper can start with."""
 
 
@@ -108,5 +108,5 @@ def inner_frames(layers: Sequence[type[Layer]]) -> list[int]:
     return [
         index
         for index in range(1, len(layers))
-        if layers[index] in BEGINNINGS and layers[index - 1].role == "wrapper"
+        if layers[index] in FIRST_FORMATS and layers[index - 1].role == "wrapper"
     ]

@@ -21,7 +21,7 @@ from ecmproto.frames.capture.linux.departures import (
     ALL_LEFT,
     BURST,
     LOOK,
-    NOT_TAKEN,
+    NOT_ACCEPTED,
     DepartureState,
     count_ns,
     new_counts,
@@ -115,7 +115,7 @@ def sent_with(depart: Any, due_ns: list[int], seed: int, **settings: int) -> tup
         why = depart(line, state, times, late, apart)
         if why == ALL_LEFT:
             break
-        if why == NOT_TAKEN:
+        if why == NOT_ACCEPTED:
             assert state.error == 105
             facts.now_ns += 300_000
     assert why == ALL_LEFT

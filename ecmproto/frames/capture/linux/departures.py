@@ -30,7 +30,7 @@ from ecmproto.units import NS_PER_S
 if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.sender import FrameSender
 
-ALL_LEFT, LOOK, NOT_TAKEN = range(3)
+ALL_LEFT, LOOK, NOT_ACCEPTED = range(3)
 """Results of `depart`: all frames were sent, the caller must run its checks, or the kernel refused a frame.
 """
 BURST = 64
@@ -107,7 +107,7 @@ def depart(
     late: NDArray[np.int64],
     apart: NDArray[np.int64],
 ) -> int:
-    """Send the prepared frames at the times ``due_ns``; return ALL_LEFT, LOOK or NOT_TAKEN.
+    """Send the prepared frames at the times ``due_ns``; return ALL_LEFT, LOOK or NOT_ACCEPTED.
 
     ``late`` counts the lateness of the frames, and ``apart`` counts the intervals between them
     (`new_counts`).
@@ -122,8 +122,8 @@ def depart(
         if state.paced:
             if state.even and state.first_ns:
                 distance_ns = due_ns[first] - state.last_due_ns
-                least_ns = state.last_ns + distance_ns - distance_ns // UNEVEN
-                state.start_ns = max(state.start_ns, least_ns - due_ns[first])
+                minimum_ns = state.last_ns + distance_ns - distance_ns // UNEVEN
+                state.start_ns = max(state.start_ns, minimum_ns - due_ns[first])
             maximum = min(state.count, first + (1 if state.even else BURST))
             ready = first
             while ready < maximum and due_ns[ready] <= now_ns - state.start_ns:
@@ -158,7 +158,7 @@ def depart(
             state.left += accepted
             state.position += accepted
         if state.error:
-            return NOT_TAKEN
+            return NOT_ACCEPTED
         if state.position < state.count and after_ns >= state.look_ns:
             return LOOK
     return ALL_LEFT

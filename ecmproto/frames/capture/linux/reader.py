@@ -44,9 +44,9 @@ from ecmproto.frames.capture.linux.packet_socket import (
     BLOCK_STATUS,
     BLOCK_USED,
     FRAME_CAPTURED,
+    FRAME_FIELDS,
     FRAME_NS,
     FRAME_ORIGINAL,
-    FRAME_PLACES,
     FRAME_SECONDS,
     FRAME_STATUS,
     FRAME_TCI,
@@ -369,7 +369,7 @@ def _unpack_block(
     at = begin
     for row in range(len(offset)):
         word = at >> 2
-        distance, tpid = np.int64(values[word + FRAME_PLACES]), np.int64(values[word + FRAME_TPID])
+        distance, tpid = np.int64(values[word + FRAME_FIELDS]), np.int64(values[word + FRAME_TPID])
         offset[row] = at + (distance & 0xFFFF if LITTLE else distance >> 16)
         captured[row], original[row] = values[word + FRAME_CAPTURED], values[word + FRAME_ORIGINAL]
         time_ns[row] = np.int64(values[word + FRAME_SECONDS]) * NS_PER_S + values[word + FRAME_NS]

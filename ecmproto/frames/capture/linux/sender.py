@@ -261,7 +261,7 @@ class _Pass:
 
     def __init__(self, source: Callable[[], Iterable[Batch]]) -> None:
         self._source = source
-        self._kept: list[Batch] | None = []
+        self._stored: list[Batch] | None = []
         self._rounds = 0
         self._frames = 0
         self._first_ns = self._last_ns = 0
@@ -274,8 +274,8 @@ class _Pass:
         if not self._frames:
             return False
         self._shift_ns += self._period_ns
-        if self._kept is not None and self._rounds == 1 and self._frames < _TILED_FRAMES:
-            self._kept = [self._tiled(self._kept, _TILED_FRAMES // self._frames)]
+        if self._stored is not None and self._rounds == 1 and self._frames < _TILED_FRAMES:
+            self._stored = [self._tiled(self._stored, _TILED_FRAMES // self._frames)]
         return True
 
     @property
@@ -288,7 +288,7 @@ class _Pass:
         again = self._rounds > 0
         self._rounds += 1
         self._frames = 0
-        for batch in self._kept if again and self._kept is not None else self._source():
+        for batch in self._stored if again and self._stored is not None else self._source():
             if len(batch):
                 if not again:
                     self._keep(batch)
@@ -296,10 +296,10 @@ class _Pass:
                 yield dataclasses.replace(batch, time_ns=batch.time_ns + self._shift_ns)
 
     def _keep(self, batch: Batch) -> None:
-        if self._kept is not None:
-            self._kept.append(batch)
-            if sum(len(each.buffer) for each in self._kept) > _CACHED_OCTETS:
-                self._kept = None
+        if self._stored is not None:
+            self._stored.append(batch)
+            if sum(len(each.buffer) for each in self._stored) > _CACHED_OCTETS:
+                self._stored = None
 
     def _note(self, batch: Batch) -> None:
         if not self._frames:

@@ -138,10 +138,10 @@ class StreamSender:
         octets, starts = _laid_out([octets for _, octets in frames])
         names = {name: _address(facts) for name, facts in self.facts.items()}
         addresses, offsets = _laid_out(list(names.values()))
-        places_of = dict(zip(names, offsets, strict=True))
+        offset_of = dict(zip(names, offsets, strict=True))
         lengths = np.array([len(each) for _, each in frames], np.int64)
         parts["base"], parts["octets"] = starts + octets.ctypes.data, lengths
-        messages["header"]["name"] = [places_of[name] + addresses.ctypes.data for name, _ in frames]
+        messages["header"]["name"] = [offset_of[name] + addresses.ctypes.data for name, _ in frames]
         messages["header"]["name_octets"] = len(addresses) // len(names)
         self._memory = messages, parts, octets, addresses
         self._lengths = lengths

@@ -23,7 +23,7 @@ from ecmproto.frames.capture.batch import Batch, Int64
 from ecmproto.frames.capture.linux import departures
 from ecmproto.frames.capture.linux.departures import (
     LOOK,
-    NOT_TAKEN,
+    NOT_ACCEPTED,
     UNINTERRUPTED_NS,
     DepartureState,
     new_counts,
@@ -281,7 +281,7 @@ class Transmission:
             waiting_since = None if sent else waiting_since
             if why == LOOK:
                 self._check()
-            elif why == NOT_TAKEN:
+            elif why == NOT_ACCEPTED:
                 if sender.failed(int(state.error)):
                     state.position += 1
                 else:

@@ -18,7 +18,7 @@ Int64 = NDArray[np.int64]
 
 _SPACE, _MINUS, _PLUS, _POINT, _ZERO, _COLON = 32, 45, 43, 46, 48, 58
 _LETTERS = ord("a") - 10 - _ZERO
-_NS_PLACES = 9
+_NS_DIGITS = 9
 _DAY_S = 86_400
 
 
@@ -110,7 +110,7 @@ def seconds(out: Octets, at: int, number: int, width: int) -> int:
     """Write a number of ns as seconds with nine decimals, at least ``width`` characters wide."""
     magnitude = -number if number < 0 else number
     whole = magnitude // 1_000_000_000
-    spaces = width - digits_of(whole) - 1 - _NS_PLACES - int(number < 0) if width > 0 else 0
+    spaces = width - digits_of(whole) - 1 - _NS_DIGITS - int(number < 0) if width > 0 else 0
     at = natural(out, _lead(out, at, spaces, number, False), whole)
     out[at] = _POINT
     rest = magnitude - whole * 1_000_000_000

@@ -106,19 +106,19 @@ def control_frames(types: EtherTypes) -> dict[int, str]:
 def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
     """Check that Qoff is within ±Qeq and Qdelta is within ±2·Qeq. An unknown Qeq has the maximum value."""
     scaled = parameters.qeq_octets * parameters.qscale or _LARGEST_UNITS * 64
-    most_off, most_delta = int(scaled) // 64, int(2 * scaled) // 64
+    max_off, max_delta = int(scaled) // 64, int(2 * scaled) // 64
     q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
-    beyond, far = np.abs(q_off) > most_off, np.abs(q_delta) > most_delta
+    beyond, far = np.abs(q_off) > max_off, np.abs(q_delta) > max_delta
     # a saturated Qdelta is 2·Qeq, and no offset exceeds Qeq
-    saturated = most_delta if parameters.qeq_octets else 2 * np.abs(q_off) - 1
+    saturated = max_delta if parameters.qeq_octets else 2 * np.abs(q_off) - 1
     claims = (rows[f"{prefix}.q"] != 0) & (np.abs(q_delta) < saturated)
 
     def what(row: int) -> str:
         if beyond[row]:
-            return f"Qoff is outside ±Qeq: {q_off[row]}, expected -{most_off} to {most_off}"
+            return f"Qoff is outside ±Qeq: {q_off[row]}, expected -{max_off} to {max_off}"
         if far[row]:
-            return f"Qdelta is outside ±2·Qeq: {q_delta[row]}, expected -{most_delta} to {most_delta}"
-        limit = f"±{most_delta}" if parameters.qeq_octets else f"at least twice Qoff ({q_off[row]})"
+            return f"Qdelta is outside ±2·Qeq: {q_delta[row]}, expected -{max_delta} to {max_delta}"
+        limit = f"±{max_delta}" if parameters.qeq_octets else f"at least twice Qoff ({q_off[row]})"
         return f"the Q bit is set, but Qdelta is not saturated: {q_delta[row]}, expected {limit}"
 
     return Judged(beyond | far | claims, what, about=is_feedback(prefix, rows))
@@ -210,7 +210,7 @@ class Associations:
         self._flows = FirstEvents(self._MAX, 0)
         self._tagged = FirstEvents(self._MAX, 4)
         """The first tag of each flow and CPID, with the sender, the CPID, the flow and the rule index."""
-        self._told = FirstEvents(self._MAX, 0)
+        self._reported = FirstEvents(self._MAX, 0)
         """The first message to each station from each CPID."""
         self._stations = SeenKeys(self._MAX)
 
@@ -232,7 +232,7 @@ class Associations:
                 station = dst[indices] << 2 | rule
                 self._stations.add(station)
                 key = mixed(station, rows[message][indices])
-                self._told.add(key, rows.number[indices], rows.time_ns[indices], rows.interface[indices])
+                self._reported.add(key, rows.number[indices], rows.time_ns[indices], rows.interface[indices])
             if len(rows.columns[tag]):
                 tagged = np.flatnonzero(rows.has(tag) & ~is_message)
                 if tag == "cmtag.cpid":
@@ -247,14 +247,14 @@ class Associations:
         """Add the associations of a later part."""
         self._flows.join(later._flows, shift)
         self._tagged.join(later._tagged, shift)
-        self._told.join(later._told, shift)
+        self._reported.join(later._reported, shift)
         self._stations.join(later._stations)
 
     def end(self, report: Report) -> None:
         """Report tags without an earlier message."""
         if not len(self._tagged):
             return
-        for each in (self._flows, self._tagged, self._told):
+        for each in (self._flows, self._tagged, self._reported):
             if each.is_full:
                 report.note(
                     "Associations",
@@ -265,12 +265,12 @@ class Associations:
         number, time_ns, interface, source, cpid, flow, which = self._tagged.events.T
         began = self._flows.of(flow, NUMBER, _NEVER)
         station = source << 2 | which
-        told_numbers = self._told.of(mixed(station, cpid), NUMBER, _NEVER)
+        reported_at = self._reported.of(mixed(station, cpid), NUMBER, _NEVER)
         about = (began < number) & self._stations.has(station)
         for rule, name in enumerate(self.RULES):
             mine = which == rule
             where = Where(number[mine], time_ns[mine], interface[mine], source[mine])
-            points, first = cpid[mine], told_numbers[mine]
+            points, first = cpid[mine], reported_at[mine]
 
             def what(row: int, points: Int64 = points, first: Int64 = first) -> str:
                 late = f"sends the station its first message only in frame {first[row]}"

@@ -482,7 +482,7 @@ class Reports:
         moved_on = {
             (key, interface + shift.interfaces): each for (key, interface), each in later._reported.items()
         }
-        here_ns, there_ns = (_data_times(each._data, (*self._reported, *moved_on)) for each in (self, later))
+        here_ns, later_ns = (_data_times(each._data, (*self._reported, *moved_on)) for each in (self, later))
         for link, other in moved_on.items():
             first, last = moved(np.array([other.first, other.last], np.int64), shift).tolist()
             here = self._reported.get(link)
@@ -496,7 +496,7 @@ class Reports:
             here.last, here.behind_ns = last, other.behind_ns
         for link, here in self._reported.items():
             if here.behind_ns == NO_TIME and link not in moved_on:
-                here.behind_ns = there_ns[link[0]]
+                here.behind_ns = later_ns[link[0]]
         self._data.join(later._data, shift)
         if self._last_ns == NO_TIME:
             self._head_ns = later._head_ns

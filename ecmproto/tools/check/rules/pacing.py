@@ -85,9 +85,9 @@ class Pacing:
     def _judge(self, scope: str, pairs: Pairs) -> None:
         """Count all CNPs and the early CNPs, and report the early CNPs of the configured scope."""
         pairs = pairs.select((pairs.before[:, _KIND] & pairs.now[:, _KIND]) == 1)
-        now, least_ns = pairs.now, self._interval_ns * 4 // 5
+        now, minimum_ns = pairs.now, self._interval_ns * 4 // 5
         apart_ns = now[:, TIME] - pairs.before[:, TIME]
-        close = apart_ns < least_ns
+        close = apart_ns < minimum_ns
         senders, which = np.unique(now[:, (_LOW, _HIGH)], axis=0, return_inverse=True)
         counts = np.zeros((len(senders), 2, len(SCOPES)), np.int64)
         for row, mask in enumerate((np.ones_like(close), close)):
@@ -103,7 +103,7 @@ class Pacing:
                     close,
                     f"the CNP is too soon after the previous CNP {SCOPES[scope]}",
                     lambda row: format_time(int(apart_ns[row])),
-                    f"at least {format_time(least_ns)}",
+                    f"at least {format_time(minimum_ns)}",
                 ),
             )
 

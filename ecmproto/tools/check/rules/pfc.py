@@ -299,7 +299,7 @@ def _where(positions: list[tuple[int, int, bytes | None]]) -> Where:
     return Where(*table.T)
 
 
-_FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
+_FAULT_TEXTS: tuple[tuple[str, str, str, Severity], ...] = (
     (
         "destination address", "The destination address of a PFC frame is 01-80-C2-00-00-01.",
         "A receiver ignores a PFC frame with any other destination address, so the traffic is not paused.",
@@ -363,11 +363,11 @@ FAULT_RULES = tuple(
         parameters=("lossless",) if name == "lossless priorities" else (),
         memory=_Faults,
     )
-    for number, (name, sentence, why, severity) in enumerate(_FAULTS_SAID, 1)
+    for number, (name, sentence, why, severity) in enumerate(_FAULT_TEXTS, 1)
 )
 """The rules for `PFC_FAULTS` except the last fault, in the same order."""
 
-_PAUSE_SAID: tuple[tuple[str, str, str, Severity], ...] = (
+_PAUSE_TEXTS: tuple[tuple[str, str, str, Severity], ...] = (
     (
         "destination address", "The destination address of a PAUSE frame is 01-80-C2-00-00-01.",
         "A bridge forwards a PAUSE frame with any other destination address. The frame may then pause the "
@@ -408,7 +408,7 @@ PAUSE_RULES = tuple(
         optional=CONTROL_FIELDS,
         memory=_PauseFaults,
     )
-    for number, (name, sentence, why, severity) in enumerate(_PAUSE_SAID, 1)
+    for number, (name, sentence, why, severity) in enumerate(_PAUSE_TEXTS, 1)
 )
 
 RULES = (

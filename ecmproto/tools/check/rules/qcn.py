@@ -170,15 +170,15 @@ class _Fit(NamedTuple):
 class FeedbackAgainstQueue:
     """A comparison of the quantized feedback of CNMs with their offset and delta (QCN003).
 
-    If w or Qeq is not given, the rule estimates the missing values for each congestion point. The rule keeps
-    the first `_KEPT` CNMs of the capture for this estimate. Parts of a capture that are checked separately
-    have separate estimates if a part has more CNMs. If the CNMs of a congestion point match no parameters,
-    the rule reports the point, with the mistake that explains the CNMs.
+    If w or Qeq is not given, the rule estimates the missing values for each congestion point. The rule stores
+    the first `_MAX_STORED` CNMs of the capture for this estimate. Parts of a capture that are checked
+    separately have separate estimates if a part has more CNMs. If the CNMs of a congestion point match no
+    parameters, the rule reports the point, with the mistake that explains the CNMs.
     """
 
     frames_alone = True
 
-    _KEPT = 1 << 16
+    _MAX_STORED = 1 << 16
     _MAX_POINTS = 256
     _ESTIMATED_FROM = 1 << 12
     _MIN_CNMS = 8
@@ -193,8 +193,8 @@ class FeedbackAgainstQueue:
         self._w = self._parameters.weight if settings.is_given("qcn.w") else None
         self._qeq = self._parameters.qeq_octets if settings.is_given("qcn.qeq") else None
         self._report = report
-        self._kept: list[Int64] = []
-        self._kept_rows = 0
+        self._stored: list[Int64] = []
+        self._stored_rows = 0
         self._followed: set[int] = set()
         self._estimates: dict[int, tuple[float, int] | None] = {}
 
@@ -222,19 +222,19 @@ class FeedbackAgainstQueue:
         known = np.isin(seen[:, 3], list(self._estimates))
         self._judge(self._report, rows_where(known, seen), self._estimates)
         seen = rows_where(~known, seen)
-        space = self._KEPT - self._kept_rows
-        self._kept.append(seen[:space])
-        self._kept_rows += len(seen[:space])
-        if self._kept_rows == self._KEPT:
-            stored = np.concatenate(self._kept)
-            self._kept, self._kept_rows = [], 0
+        space = self._MAX_STORED - self._stored_rows
+        self._stored.append(seen[:space])
+        self._stored_rows += len(seen[:space])
+        if self._stored_rows == self._MAX_STORED:
+            stored = np.concatenate(self._stored)
+            self._stored, self._stored_rows = [], 0
             self._estimates |= self._estimated(stored, self._report)
             self._judge(self._report, stored, self._estimates)
             self._take(seen[space:])
 
     def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
         """Add the kept CNMs and the estimates of a later part."""
-        for part in later._kept:
+        for part in later._stored:
             self._take(self._of_followed(moved(part, shift)))
         for cpid, estimate in later._estimates.items():
             if self._estimates.get(cpid, estimate) != estimate:
@@ -251,8 +251,8 @@ class FeedbackAgainstQueue:
 
     def end(self, report: Report) -> None:
         """Judge the kept CNMs."""
-        if self._kept:
-            stored = np.concatenate(self._kept)
+        if self._stored:
+            stored = np.concatenate(self._stored)
             self._judge(report, stored, self._estimates | self._estimated(stored, report))
 
     def _estimated(self, retained: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
@@ -433,7 +433,7 @@ class Flows:
         """Pairs of source and flow. Flow 0 means that the frame has no CN-TAG."""
         self._edges = SeenKeys(self._MAX)
         """Backbone edge bridges. Flows from an edge bridge belong to other stations."""
-        self._told = FirstEvents(self._MAX, 2)
+        self._reported = FirstEvents(self._MAX, 2)
         """The first CNM for each pair of station and flow."""
 
     def add(self, rows: Rows) -> None:
@@ -450,7 +450,7 @@ class Flows:
         if has_cnms:
             cnms = np.flatnonzero(is_cnm)
             station = rows["eth.dst"][cnms]
-            self._told.add(
+            self._reported.add(
                 station << 16 | flow[cnms], rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms],
                 station, flow[cnms],
             )  # fmt: skip
@@ -459,13 +459,13 @@ class Flows:
         """Add the flows of a later part."""
         self._edges.join(later._edges)
         self._sent.join(later._sent)
-        self._told.join(later._told, shift)
+        self._reported.join(later._reported, shift)
 
     def end(self, report: Report) -> None:
         """Report CNMs for stations or flows without frames in the capture."""
-        if not len(self._told):
+        if not len(self._reported):
             return
-        number, time_ns, interface, station, flow = self._told.events.T
+        number, time_ns, interface, station, flow = self._reported.events.T
         if self._sent.is_full:
             report.note(
                 "QCN008",
@@ -483,7 +483,7 @@ class Flows:
             flow_text = (flow[row] and f"with flow ID {flow[row]}") or "without a CN-TAG"
             return f"the CNM's destination sends no frame {flow_text}"
 
-        wrong = ~self._sent.has(self._told.keys)
+        wrong = ~self._sent.has(self._reported.keys)
         report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
 
 

@@ -23,7 +23,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.infiniband import BTH, CNP, CNP_OPCODE, GRH, NETWORKS, ROCE_PORT
 from ecmproto.wire.formats.ip import CE, Extension
 
-_KINDS: dict[type[Layer], int] = {IPv4: IP4, IPv6: IP6, GRH: GLOBAL}
+_VERSIONS: dict[type[Layer], int] = {IPv4: IP4, IPv6: IP6, GRH: GLOBAL}
 _PORTS_OCTETS, _TCP_OCTETS = 4, TCP.fixed_octets
 _CUT_OCTETS = (0, 0, 1, 40)
 """Number of octets missing from a captured frame, by the last captured octet modulo 4."""
@@ -167,7 +167,7 @@ def codec_packet(frame: Frame) -> Packet:
             transport = start
         elif isinstance(layer, BTH):
             bth = start
-    return Packet(_KINDS[type(network)], frame.starts[index], protocol, payload, transport, bth, 0)
+    return Packet(_VERSIONS[type(network)], frame.starts[index], protocol, payload, transport, bth, 0)
 
 
 def _is_comparable(frame: Frame) -> bool:

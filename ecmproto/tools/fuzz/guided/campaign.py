@@ -32,7 +32,7 @@ _LINE = re.compile(r"^#(\d+)\s.*?cov: (\d+) ft: \d+ corp: (\d+)/")
 _TOTAL = re.compile(r"^stat::number_of_executed_units:\s+(\d+)")
 _READ_WAIT_S = 0.2
 _PIECE_OCTETS = 1 << 16
-_KEPT_LINES = 60
+_MAX_LINES = 60
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class AtherisLog:
         return bool(piece)
 
     def _line(self, line: str) -> None:
-        self._lines = [*self._lines, line][-_KEPT_LINES:]
+        self._lines = [*self._lines, line][-_MAX_LINES:]
         if match := _TOTAL.match(line):
             self.executions = int(match.group(1))
         if match := _LINE.match(line):

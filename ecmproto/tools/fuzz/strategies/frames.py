@@ -322,7 +322,7 @@ def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
     under: list[Layer] = draw(
         st.sampled_from(([IPv4(flags=2), UDP(dstport=ROCE_PORT)], [IPv6(), UDP(dstport=ROCE_PORT)], [GRH()]))
     )
-    following = [draw(layers_of(cls)) for cls in bth.sequence_behind()]
+    following = [draw(layers_of(cls)) for cls in bth.following_headers()]
     payload = draw(st.binary(max_size=MAX_DRAWN_OCTETS)) if not isinstance(bth, CNP) else b""
     layers = [*under, bth, *following, *([Data(data=payload)] if payload else []), ICRC()]
     header = Ethernet(dst=draw(addresses()), src=draw(addresses()))

@@ -36,7 +36,7 @@ from ecmproto.wire.formats.ip import (
 )
 from ecmproto.wire.formats.lldp import TLV, OtherOrganizationTLV
 from ecmproto.wire.formats.mac_control import MACControl
-from ecmproto.wire.formats.registry import BEHIND_PORTS, FORMATS, OWN, dispatch
+from ecmproto.wire.formats.registry import AFTER_PORTS, FORMATS, OWN, dispatch
 from ecmproto.wire.formats.schema import Count, Field
 
 
@@ -137,8 +137,8 @@ def _insisted(cls: type[Layer]) -> dict[str, SearchStrategy[Any]]:
         fields["len"] = st.just(0) | st.integers(60, 0xFFFF)
     if cls is CEETLV:
         fields["type"] = st.integers(0, 127).filter(lambda type: type not in CEE_TYPES)
-    if cls is UDP and BEHIND_PORTS:
-        fields["dstport"] = st.integers(0, 0xFFFF).filter(lambda port: port not in BEHIND_PORTS)
+    if cls is UDP and AFTER_PORTS:
+        fields["dstport"] = st.integers(0, 0xFFFF).filter(lambda port: port not in AFTER_PORTS)
     return fields
 
 

@@ -88,7 +88,7 @@ Resolution: TypeAlias = Literal["ns", "us"]
 _LAST_NS = (1 << 32) * NS_PER_S - NS_PER_US
 """The last microsecond that pcap can store, in nanoseconds."""
 _EDGES_NS = [0, NS_PER_US, NS_PER_S - NS_PER_US, NS_PER_S, (1 << 31) * NS_PER_S, _LAST_NS]
-_UNKNOWN_KINDS = (0x8000_0001, 0x4711)
+_UNKNOWN_TYPES = (0x8000_0001, 0x4711)
 """Unknown block types: a type for local use, and an unassigned type."""
 
 
@@ -194,7 +194,7 @@ def _captured_frame(
 
 def _skipped(order: Order) -> SearchStrategy[bytes]:
     """Return no octets, or a block of an unknown type."""
-    block = st.builds(_block, st.sampled_from(_UNKNOWN_KINDS), st.binary(max_size=12), st.just(order))
+    block = st.builds(_block, st.sampled_from(_UNKNOWN_TYPES), st.binary(max_size=12), st.just(order))
     return st.just(b"") | block
 
 

@@ -23,7 +23,7 @@ from ecmproto.wire.formats.ethernet import NOVELL, SNAP, VLAN, Data, ITag, Other
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.wire.formats.hpcc import INTTag
 from ecmproto.wire.formats.ip import EXTENSIONS, NO_NEXT_HEADER, TCP, UDP, IPv4, IPv6
-from ecmproto.wire.formats.registry import BEHIND_IPV6, FORMATS, OWN, announcement
+from ecmproto.wire.formats.registry import AFTER_IPV6, FORMATS, OWN, announcement
 
 RESERVED_TYPES = frozenset(
     value for cls in FORMATS if (value := announcement(cls, DEFAULT)) is not None
@@ -97,14 +97,14 @@ def payload_layers() -> SearchStrategy[tuple[int, list[Layer]]]:
 
 
 _ARPS = {cls.prefix: cls for cls in ARPS}
-_KINDS = tuple((kind, False) for kind in ("raw", "length", "llc", "ipv4", "ipv6", "extended", *_ARPS))
+_SURROUNDINGS = tuple((kind, False) for kind in ("raw", "length", "llc", "ipv4", "ipv6", "extended", *_ARPS))
 _SNAPPED = tuple((kind, True) for kind in ("raw", "ipv4", "extended", "arp"))
 
 
 @st.composite
 def _payload(draw: DrawFn) -> tuple[int, list[Layer]]:
     # a single choice, which shrinks to the first element
-    kind, snapped = draw(st.sampled_from((*_KINDS, *_SNAPPED)))
+    kind, snapped = draw(st.sampled_from((*_SURROUNDINGS, *_SNAPPED)))
     ethertype, layers = draw(_of_kind(kind))
     return (0, [draw(layers_of(SNAP, etype=ethertype)), *layers]) if snapped else (ethertype, layers)
 
@@ -147,7 +147,7 @@ def _extension_headers() -> SearchStrategy[list[int]]:
 
 
 def _no_transport(proto: int) -> bool:
-    return proto not in BEHIND_IPV6
+    return proto not in AFTER_IPV6
 
 
 @st.composite
