@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, NullReactionPoints
+from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, Message, NullReactionPoints
 from ecmproto.kernels.kernel import compiled, inlined
 
 SEQUENCES = 1 << 32
@@ -88,3 +88,15 @@ class WindowStations(NullReactionPoints):
     def next_station_timer_ns(self, station: int) -> int:
         """Return a lower bound of the next time at which an acknowledgement is overdue."""
         return self.points[station].due_ns
+
+
+@inlined
+def slot_of(stations: WindowStations, message: Message) -> int:
+    """Return the slot of an acknowledged flow, or NO_LIMITER for a flow that has not sent any frames."""
+    point = stations.points[message.station]
+    point.acks += 1
+    slot = message.station * stations.slots_each + min(message.flow, stations.slots_each - 1)
+    if message.flow < 0 or stations.slots[slot].started == 0:
+        point.unknown_flow += 1
+        return NO_LIMITER
+    return slot

@@ -102,7 +102,7 @@ def acknowledge(
 
 
 _EVENTS = st.tuples(
-    st.sampled_from(["ack", "ack", "ack", "ack", "fast recovery", "retransmit timeout"]),
+    st.sampled_from(["ack"] * 4 + ["fast recovery"] + ["retransmit timeout"] * 4),
     st.integers(1, 60_000),  # time since the last event
     st.one_of(st.integers(1, 200_000), st.integers(20_000, 40_000)),  # delay
     st.integers(0, 6),
@@ -111,12 +111,12 @@ _EVENTS = st.tuples(
 
 @given(st.lists(_EVENTS, max_size=80))
 def test_windows_equal_algorithm_1(events: list[Any]) -> None:
-    stations, literal, now = started(), Literal(), 0
+    stations, literal, now = started(SwiftReactionPointParameters(timeout_ns=50_000)), Literal(), 0
     for event, elapsed, delay, hops in events:
         now += elapsed
         last = [send(stations, now) for _ in range(2)][event == "fast recovery"]
         if event == "retransmit timeout":
-            now += PARAMETERS.timeout_ns
+            now += 50_000
             stations.on_station_timer(0, now)
             literal.on_event(event, now)
         else:
@@ -136,6 +136,31 @@ def test_windows_equal_algorithm_1(events: list[Any]) -> None:
         assert stations.rtt_average_ns(0, 0) == literal.rtt
     counts = station_counters(stations)
     assert counts["timeouts"] + counts["acks"] == len(events)
+
+
+def test_a_delay_at_the_target_is_no_increase() -> None:
+    stations = started(SwiftReactionPointParameters(fs_range_ns=0))
+    acknowledge(stations, send(stations), 50_000, delay_ns=28_000)
+    assert stations.slots[0].cwnd == 10
+    acknowledge(stations, send(stations), 50_000, delay_ns=27_999)
+    assert stations.slots[0].cwnd == pytest.approx(10.1)
+
+
+def test_a_frame_sent_at_the_last_decrease_decreases() -> None:
+    stations, sizes = started(), [10.0]
+    for now_ns, delay_ns in ((100_000, 90_000), (189_999, 90_000), (190_000, 90_000)):
+        acknowledge(stations, send(stations), now_ns, delay_ns=delay_ns)
+        sizes.append(stations.slots[0].cwnd)
+    assert sizes[0] > sizes[1] == sizes[2] > sizes[3]
+
+
+@pytest.mark.parametrize(("timeouts", "window"), [(4, 10 / 16), (5, 0.001)])
+def test_five_timeouts_set_the_minimum_window(timeouts: int, window: float) -> None:
+    stations = started()
+    for number in range(1, timeouts + 1):
+        send(stations, (number - 1) * PARAMETERS.timeout_ns)
+        stations.on_station_timer(0, number * PARAMETERS.timeout_ns)
+    assert stations.slots[0].cwnd == window
 
 
 def test_target_delay_grows_for_small_windows() -> None:

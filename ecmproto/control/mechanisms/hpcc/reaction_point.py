@@ -40,6 +40,7 @@ from ecmproto.control.mechanisms.window import (
     WindowStations,
     acknowledged,
     send,
+    slot_of,
     times_out,
 )
 from ecmproto.kernels.kernel import compiled, inlined
@@ -243,15 +244,9 @@ class HPCCStations(WindowStations):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """React to an acknowledgement."""
-        point = self.points[message.station]
-        point.acks += 1
-        index = self.route(message.station, message.flow, message.priority, now_ns)
-        if index == NO_LIMITER or self.slots[message.station * self.slots_each + index].started == 0:
-            point.unknown_flow += 1
-            return
-        acknowledge(
-            point, self.slots[message.station * self.slots_each + index], self.settings, message, now_ns
-        )
+        slot = slot_of(self, message)
+        if slot != NO_LIMITER:
+            acknowledge(self.points[message.station], self.slots[slot], self.settings, message, now_ns)
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
         """Stop counting octets in flight for each flow without an acknowledgement within the timeout."""

@@ -36,6 +36,7 @@ from ecmproto.control.mechanisms.window import (
     WindowStations,
     acknowledged,
     send,
+    slot_of,
     times_out,
 )
 from ecmproto.kernels.kernel import compiled, inlined
@@ -187,13 +188,10 @@ class SwiftStations(WindowStations):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """React to an acknowledgement."""
-        point = self.points[message.station]
-        point.acks += 1
-        index = self.route(message.station, message.flow, message.priority, now_ns)
-        if index == NO_LIMITER or self.slots[message.station * self.slots_each + index].started == 0:
-            point.unknown_flow += 1
+        index = slot_of(self, message)
+        if index == NO_LIMITER:
             return
-        slot, payload = self.slots[message.station * self.slots_each + index], ack_payload(message)
+        point, slot, payload = self.points[message.station], self.slots[index], ack_payload(message)
         octets = acknowledged(point, slot, payload.mark, now_ns)
         if octets > 0:
             slot.rtt_ns = (now_ns - (payload.tag >> HOPS_BITS)) % _TIMES
