@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from ecmproto.control.lab.model import Flow, Pattern
+from ecmproto.control.engine.config import Buffer
+from ecmproto.control.lab.model import Control, Experiment, Flow, Pattern, Thresholds
 from ecmproto.control.lab.setup.scenario import load_scenario
 from ecmproto.control.lab.setup.topology import parse_topology
 from ecmproto.control.lab.simulation.simulate import simulate
@@ -35,3 +38,50 @@ def test_dynamic_thresholds_share_memory_equally() -> None:
     # frame.
     share = 734_000 / 17
     assert figure(result, "queue.peak(core>h17)")[0] == pytest.approx(16 * (share + 14_000), rel=0.01)
+
+
+def incast(line: str, senders: int, control: Control, *, duration_ns: int) -> Experiment:
+    """Return an experiment with saturating senders at one switch, and one receiver."""
+    network = parse_topology(f"star hosts={senders + 1} {line}").network()
+    flows = [
+        Flow(name=f"f{number}", source=f"h{number}", destination=f"h{senders + 1}",
+             pattern=Pattern.SATURATING, priority=3)
+        for number in range(1, senders + 1)
+    ]  # fmt: skip
+    return dataclasses.replace(experiment(network, *flows, duration_ns=duration_ns), control=control)
+
+
+@pytest.mark.parametrize("senders", [2, 8, 20])
+def test_dcqcn_is_fair_and_its_queue_follows_kmin_and_kmax(senders: int) -> None:
+    red = ("cp.kmin=100kB", "cp.kmax=400kB", "cp.pmax=0.05")
+    control = Control(mechanism="dcqcn", flow_control="pfc", parameters=red)
+    line = "rate=40G propagation=500ns buffer=20MB queue=4MB"
+    result = simulate(incast(line, senders, control, duration_ns=60 * MS), seed=1)
+    # At a mark, the rate R falls by R alpha / 2, and alpha is p R K.  Until the next mark, after 1 / (p R),
+    # the target rises by R_AI every T.  The two are equal for p^3 = R_AI / (K R^2) (1 / (R T))^2.
+    packets = 40e9 / 12_000 / senders
+    ai, timer = 40e6 / 12_000, 55e-6
+    share = (ai / (timer * packets**2) / (packets * timer) ** 2) ** (1 / 3)
+    port = f"core>h{senders + 1}"
+    assert figure(result, f"queue.mean({port})[30ms..60ms]")[0] == pytest.approx(
+        100_000 + share / 0.05 * 300_000, rel=0.2
+    )
+    assert figure(result, "jain(rate(*)[30ms..60ms])")[0] > 0.95
+    assert figure(result, f"utilisation({port})[30ms..60ms]")[0] > 0.98
+    assert figure(result, "pause.count[10ms..60ms]") == (0,)
+
+
+@pytest.mark.parametrize(("headroom", "drops"), [(129_500, False), (120_000, True)])
+def test_pfc_needs_the_octets_of_a_round_trip_as_headroom(headroom: int, drops: bool) -> None:
+    base = incast("rate=100G propagation=5us", 2, Control(mechanism="pfc"), duration_ns=MS)
+    switch = dataclasses.replace(
+        base.network.switches[0], buffer=Buffer(1_000_000, 0), partition=Buffer(100_000 + headroom, 0),
+        pause=Thresholds(high_octets=100_000, low_octets=50_000),
+    )  # fmt: skip
+    result = simulate(
+        dataclasses.replace(base, network=dataclasses.replace(base.network, switches=(switch,))), seed=1
+    )
+    assert (result.conservation.dropped_frames > 0) is drops
+    # 10 us at 100 Gb/s, and up to three frames: the one that exceeds XOFF, and one at each end of the link.
+    (port,) = (each for each in result.ports if each.name == "core>h3")
+    assert drops or 125_000 <= port.greatest_input_octets - 100_000 <= 129_500
