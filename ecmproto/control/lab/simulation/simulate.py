@@ -8,12 +8,14 @@ Memory grows with the number of frames in the network, and with a limited number
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -226,9 +228,22 @@ def simulate(
         return simulation.run(watch)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause the garbage collector, which would search the many new objects of a large network for cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class Simulation:
     """Simulation in progress."""
 
+    @_uncollected()
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         check_seed(seed)
         self.experiment = experiment

@@ -137,6 +137,7 @@ class Wiring:
         self._port_of = {port.name: number for number, port in enumerate(self.ports)}
         self.switches: tuple[WiredSwitch, ...] = self._wired_switches(lines)
         self.routes: Routes = Routes(self.ports, len(self.switches), len(self.hosts))
+        self._routes: tuple[list[int], list[int]] = self.routes.offsets.tolist(), self.routes.choices.tolist()
         self.forced: list[NDArray[np.int64]] = []
         """Port at each switch, for the explicit paths −1, −2, …; NOWHERE for a switch not on the path."""
 
@@ -273,18 +274,19 @@ class Wiring:
 
         Raises SpecError if there is no path.
         """
-        routes, switch = self.routes, self.host_lines[source].switch
-        exit_port = int(routes.exit_port[destination])
+        switch, (offsets, choices) = self.host_lines[source].switch, self._routes
+        exit_port, own = int(self.routes.exit_port[destination]), int(self.routes.exit[destination])
+        end, exits = self.ports[exit_port].switch, self.routes.exits
         ports: list[int] = []
-        while switch != self.ports[exit_port].switch:
+        while switch != end:
             port = int(self.forced[-1 - number][switch]) if number < 0 else NOWHERE
             if port == NOWHERE:
-                row = switch * routes.exits + int(routes.exit[destination])
-                start, end = int(routes.offsets[row]), int(routes.offsets[row + 1])
-                if start == end:
+                row = switch * exits + own
+                start, stop = offsets[row], offsets[row + 1]
+                if start == stop:
                     names = f"{self.hosts[source].name} to {self.hosts[destination].name}"
                     raise SpecError(where="network", needed=f"a path from {names}", got="none")
-                port = int(routes.choices[start + hashed(number, self._salts[switch]) % (end - start)])
+                port = choices[start + hashed.py_func(number, self._salts[switch]) % (stop - start)]
             ports.append(port)
             switch = self.ports[port].next_switch
         return [*ports, exit_port]

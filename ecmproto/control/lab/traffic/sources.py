@@ -410,18 +410,21 @@ def new_sources(
     flights = [_FLIGHTS if _NUMBERS[flow.pattern] in _IN_FLOWS and not connection_count(flow) else 0
                for flow in of_sources]  # fmt: skip
     sources = _new_stores(tables, rings, flights, generator)
-    table_at = flight_at = ring_at = connection = 0
+    rows = columns(sources.records)[: len(of_sources)]
+    constants = [_constants(*each, overhead_octets) for each in zip(of_sources, endpoints, strict=True)]
+    for name in constants[0] if constants else ():
+        rows[name] = [each[name] for each in constants]
+    rows["table_end"] = np.cumsum([len(table.octets) for table in tables])
+    rows["table"][1:] = rows["table_at"][1:] = rows["table_end"][:-1]
+    rows["flights"] = np.cumsum(flights) - flights
+    rows["connection"] = -1
+    ring_at = connection = 0
     due_times_ns = []
-    for index, (flow, ends) in enumerate(zip(of_sources, endpoints, strict=True)):
+    for index, flow in enumerate(of_sources):
         source = sources.records[index]
-        source.table = source.table_at = table_at
-        source.table_end = table_at = table_at + len(tables[index].octets)
-        source.flights = flight_at
-        flight_at += flights[index]
-        source.connection = connection if rings[index] else -1
-        _set_up(source, flow, ends, overhead_octets)
         due_ns = _first_ns(sources, source, flow)
         if rings[index]:
+            source.connection = connection
             set_up_connection(sources.connections, source, flow, ring_at, due_ns)
             ring_at += rings[index]
             connection += 1
@@ -434,20 +437,17 @@ def new_sources(
 def _set_awaited(sources: TrafficSources, flows: Sequence[Flow]) -> None:
     """Set, for each source, the awaited sources and the released sources."""
     index_of = {flow.name: index for index, flow in enumerate(flows)}
+    awaited = [[index_of[name] for name in flow.after] for flow in flows]
     releases: list[list[int]] = [[] for _ in flows]
-    awaited: list[int] = []
-    for index, flow in enumerate(flows):
-        source = sources.records[index]
-        source.lead, source.awaits = flow.lead, len(awaited)
-        awaited += [index_of[name] for name in flow.after]
-        source.awaits_end = len(awaited)
-        for name in flow.after:
-            releases[index_of[name]].append(index)
-    for source, each in zip(sources.records, releases, strict=False):
-        source.releases = len(awaited)
-        awaited += each
-        source.releases_end = len(awaited)
-    sources.awaited = np.array(awaited, np.int64)
+    for index, each in enumerate(awaited):
+        for before in each:
+            releases[before].append(index)
+    lists = awaited + releases
+    ends = np.cumsum([0, *map(len, lists)])
+    rows, count = columns(sources.records)[: len(flows)], len(flows)
+    rows["awaits"], rows["awaits_end"] = ends[:count], ends[1 : count + 1]
+    rows["releases"], rows["releases_end"] = ends[count:-1], ends[count + 1 :]
+    sources.awaited = np.array([index for each in lists for index in each], np.int64)
 
 
 def _new_stores(
@@ -458,7 +458,7 @@ def _new_stores(
 ) -> TrafficSources:
     """Return sources for ``tables``, with empty records."""
     count = max(1, len(tables))
-    all_tables = tables or [_NO_TABLE]
+    all_tables = [each for each in tables if len(each.octets)] or [_NO_TABLE]
     table = FlowTable(
         *(np.concatenate([getattr(each, name) for each in all_tables]) for name in _NO_TABLE.parts())
     )
@@ -477,30 +477,35 @@ def _new_stores(
     )
 
 
-def _set_up(source: TrafficSource, flow: Flow, ends: Endpoints, overhead_octets: int) -> None:
-    """Fill in the constants and initial values of the source of ``flow``."""
+def _constants(flow: Flow, ends: Endpoints, overhead_octets: int) -> dict[str, float]:
+    """Return the constants of the source of ``flow``, by field."""
     _check(flow, ends)
-    source.pattern = _TCP if connection_count(flow) else _NUMBERS[flow.pattern]
-    source.station, source.destination = ends.station, ends.destination
-    source.flow, source.reverse_flow, source.path = ends.flow, ends.reverse_flow, ends.path
-    source.priority = flow.priority
-    source.frame_octets = flow.frame_octets
     link_octets = flow.frame_octets + overhead_octets
-    source.frame_ns = serialisation_ns(link_octets, ends.link_rate_bps)
-    source.stop_ns = NEVER_NS if flow.stop_ns is None else flow.stop_ns
-    source.backlog_frames = -(-flow.backlog_octets // flow.frame_octets)
-    source.on_ns, source.off_ns, source.pareto_shape = flow.on_ns, flow.off_ns, flow.shape
     bits, rate_bps = 8 * flow.frame_octets, flow.rate_bps
+    log_stay = mean_ns = 0.0
     if flow.pattern is Pattern.BERNOULLI:
         chance = rate_bps * link_octets / (ends.link_rate_bps * flow.frame_octets)
-        source.log_stay = math.log1p(-chance) if chance < 1.0 else -math.inf
+        log_stay = math.log1p(-chance) if chance < 1.0 else -math.inf
         bits, rate_bps = 8 * link_octets, ends.link_rate_bps
     if flow.pattern is Pattern.SIZES:
-        source.mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) * source_count(flow) / rate_bps
+        mean_ns = 8 * NS_PER_S * mean_octets(flow.sizes) * source_count(flow) / rate_bps
     elif flow.pattern in _OF_A_RATE:
-        source.mean_ns = bits * NS_PER_S / rate_bps
-    source.step_of = max(1, rate_bps)
-    source.step_ns, source.step_rest = divmod(bits * NS_PER_S, source.step_of)
+        mean_ns = bits * NS_PER_S / rate_bps
+    step_of = max(1, rate_bps)
+    step_ns, step_rest = divmod(bits * NS_PER_S, step_of)
+    return {
+        "pattern": _TCP if connection_count(flow) else _NUMBERS[flow.pattern],
+        "station": ends.station, "destination": ends.destination,
+        "flow": ends.flow, "reverse_flow": ends.reverse_flow, "path": ends.path,
+        "priority": flow.priority,
+        "frame_octets": flow.frame_octets,
+        "frame_ns": serialisation_ns(link_octets, ends.link_rate_bps),
+        "stop_ns": NEVER_NS if flow.stop_ns is None else flow.stop_ns,
+        "backlog_frames": -(-flow.backlog_octets // flow.frame_octets),
+        "on_ns": flow.on_ns, "off_ns": flow.off_ns, "pareto_shape": flow.shape,
+        "lead": flow.lead, "log_stay": log_stay, "mean_ns": mean_ns,
+        "step_of": step_of, "step_ns": step_ns, "step_rest": step_rest,
+    }  # fmt: skip
 
 
 def _first_ns(sources: TrafficSources, source: TrafficSource, flow: Flow) -> int:
@@ -557,6 +562,8 @@ def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
         bursts = sorted(flow.bursts)
         octets, times_ns = [octets for _, octets in bursts], [flow.start_ns + ns for ns, _ in bursts]
         shares = [0.0] * len(octets)
+    else:
+        return _NO_TABLE
     none = np.zeros(len(octets), np.int64)
     return FlowTable(
         np.array(octets, np.int64), np.array(times_ns, np.int64), np.array(shares, np.float64), none, none
