@@ -410,6 +410,11 @@ class Outcome(Tabular):
         is_each_shown = len(first.result.flows) <= _FLOWS_SHOWN
         if is_each_shown:
             yield from (f"rate({flow.name})" for flow in first.result.flows)
+        alone = [group for group, names in groups.items() if len(names) == 1]
+        if not is_each_shown and len(alone) <= _FLOWS_SHOWN:
+            yield from (f"rate({name})" for group in alone for name in groups.pop(group))
+        elif not is_each_shown:
+            groups = {"*": [flow.name for flow in first.result.flows]}
         for group, names in groups.items():
             if len(names) > 1:
                 yield f"mean(rate({group}))"

@@ -134,7 +134,6 @@ class Scenario:
         check_known(name, known, "one of the scenario's", f"{where}: variant", "" if known else "it has none")
         variant = known[name]
         document = copy.copy(self.document)
-        document.band, document.published = variant.band, variant.published
         changed = replace(self, document=document, variant=name)
         for path, value in variant.set.items():
             try:
@@ -142,6 +141,8 @@ class Scenario:
             except SpecError as error:
                 where = f"variants.{name}.set: {error.where}"
                 raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
+        # Another mechanism among the values removes the scenario's bands, but not those of the variant.
+        changed.document.band, changed.document.published = variant.band, variant.published
         return changed
 
     def with_value(self, path: str, value: object, *, by: str = BY_COMMAND_LINE) -> Scenario:
