@@ -407,7 +407,7 @@ def test_sweep_draws_heat_map_of_each_figure(scenario: str, tmp_path: Path, caps
     shown = ["--show", "queue.p50", "--show", "drops", "--jobs", "1", "--report", str(picture)]
     assert run(["lab", "sweep", scenario, *axes, *shown]) == 0
     drawn = picture.read_text()
-    for text in ("queue.p50", "drops", "26kB", "0.03", "control.qeq down, control.rp.gd across"):
+    for text in ("queue.p50", "drops", "26kB", "0.03", "rows: control.qeq, columns: control.rp.gd"):
         assert text in drawn
     assert drawn.count("22 kB") == 6
     capsys.readouterr()

@@ -14,7 +14,9 @@ from ecmproto.control.lab.results.measurements import RunFigures, settling_ns
 from ecmproto.control.lab.results.outcome import Comparison, Outcome, explanations, problems
 from ecmproto.control.lab.results.sizes import by_size
 from ecmproto.control.lab.setup.figures import MEASUREMENTS, parse_expectation, parse_figure
+from ecmproto.control.lab.setup.scenario import load_scenario
 from ecmproto.control.lab.simulation.series import Completions, Conservation, Deadlock, RunResult
+from ecmproto.control.lab.simulation.simulate import simulate
 from ecmproto.errors import SpecError
 from tests.lab.synthetic import MS, experiment, run_result
 
@@ -307,6 +309,21 @@ def test_it_says_why_a_flow_brought_nothing(start_ns: int, offered: int, sent: i
     changed = experiment(flows=(replace(first, start_ns=start_ns), second))
     lines = list(explanations([RunFigures(replace(given, experiment=changed, flows=(flow, given.flows[1])))]))
     assert any(line.startswith(f"flow r1 delivered nothing: {why}") for line in lines)
+
+
+def test_flows_idle_for_the_same_reason_share_a_line() -> None:
+    given, still = run_result(), np.zeros(100, np.int64)
+    flows = tuple(replace(each, delivered_frames=still, offered_frames=still) for each in given.flows)
+    lines = list(explanations([RunFigures(replace(given, flows=flows))]))
+    assert "2 flows, such as r1, delivered nothing: its source had nothing to send" in lines
+
+
+def test_table_has_lone_flows_beside_a_large_group() -> None:
+    scenario = load_scenario("storage-incast").with_value("duration", "1ms")
+    given = scenario.experiment()
+    figures = {row.figure.text for row in Outcome(given, [RunFigures(simulate(given, seed=1))]).rows}
+    assert {"rate(other)", "median(rate(read))", "max(fct.max(read))"} <= figures
+    assert "rate(read1)" not in figures
 
 
 def test_lost_frames_and_negative_queues_are_reported() -> None:

@@ -487,6 +487,12 @@ def test_variants_have_values_and_bands_of_their_own() -> None:
         scenario.with_variant("2g")
 
 
+def test_variant_with_another_mechanism_keeps_its_own_bands() -> None:
+    text = _VARIED.replace('"rp.ru" = "8Mb/s" }', '"control.mechanism" = "ecm" }')
+    slow = _read(text).with_variant("1g").experiment()
+    assert (slow.title, slow.control.mechanism, len(slow.measure.bands)) == ("A slow link", "ecm", 1)
+
+
 def test_another_mechanism_takes_own_parameters_and_no_bands() -> None:
     scenario = _read(_VARIED)
     other = scenario.with_mechanism("ecm", ["qeq=30kB"])

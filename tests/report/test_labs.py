@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from ecmproto.control.lab.model import Control, Pattern
+from ecmproto.control.lab.model import Control, Flow, Pattern
 from ecmproto.control.lab.results.measurements import RunFigures
 from ecmproto.control.lab.results.outcome import Outcome
+from ecmproto.control.lab.setup.topology import parse_topology
+from ecmproto.control.lab.simulation.simulate import simulate
+from ecmproto.tools.report.figures import panels_of
 from ecmproto.tools.report.html import html_page, report_svg
 from ecmproto.tools.report.labs import lab_report
+from ecmproto.tools.report.sheet import WIDE
 from tests.lab.synthetic import MS, WINDOWS, experiment, run_result
+from tests.lab.test_paths import experiment as fabric
 from tests.report.wellformed import check_page
 
 
@@ -52,7 +57,10 @@ def test_curves_equal_the_measured_values(outcome: Outcome) -> None:
     assert run.drops.time_ns.tolist() == [5 * MS]
     assert run.drops.count.tolist() == [7]
     assert [(pause.label, pause.stopped_ns.sum()) for pause in run.pauses] == [("a>s", 2 * MS)]
-    assert run.messages.totals == (2 * WINDOWS,)
+    # Totals are those of the measured half, as in the table.
+    assert run.messages.totals == (WINDOWS,)
+    losses = {row.label: row.total for row in panels_of("losses", [run], WIDE).rows_of(run)}
+    assert losses == {"frames dropped": "0", "a>s": "2 ms"}
 
 
 def test_many_flows_are_quantiles() -> None:
@@ -67,6 +75,21 @@ def test_many_flows_are_quantiles() -> None:
     ]  # fmt: skip
     assert run.flows[2].label == "median of 41 flows"
     assert [flow.sent_bps[0] / 5e9 for flow in run.flows] == [40, 36, 20, 4, 0]
+
+
+def test_slowdown_is_drawn_by_size_of_flow() -> None:
+    network = parse_topology("star hosts=3").network()
+    flows = [
+        Flow(name=name, source=name, destination="h3", pattern=Pattern.SCHEDULE, bursts=((0, octets),))
+        for name, octets in (("h1", 9_000), ("h2", 90_000))
+    ]
+    given = replace(fabric(network, *flows), name="sized")
+    report = lab_report([Outcome(given, [RunFigures(simulate(given, seed=1))])])
+    slowdowns = report.runs[0].slowdowns
+    assert slowdowns.up_to == ("10 kB", "100 kB")
+    # An empty network takes 9.4 and 74.2 us; frames of 1.2 us alternate until the shorter flow has ended.
+    assert slowdowns.p50 == pytest.approx([(9.4 + 5 * 1.2) / 9.4, (74.2 + 6 * 1.2) / 74.2])
+    assert "Slowdown by size of flow" in report_svg(report).decode()
 
 
 def test_fluid_model_is_drawn_over_the_run() -> None:

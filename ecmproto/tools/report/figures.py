@@ -18,6 +18,7 @@ from ecmproto.tools.report.replay_panels import (
     QueuePanels,
     RatePanels,
     SentPanels,
+    SlowdownPanels,
 )
 from ecmproto.tools.report.run import Report, Run
 from ecmproto.tools.report.sheet import (
@@ -63,7 +64,7 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
-Kind = Literal["queue", "losses", "delivered", "sent", "phase", "feedback", "messages"]
+Kind = Literal["queue", "losses", "delivered", "sent", "slowdown", "phase", "feedback", "messages"]
 
 KINDS: Mapping[Kind, PanelKind] = {
     "queue": PanelKind(
@@ -92,6 +93,12 @@ KINDS: Mapping[Kind, PanelKind] = {
         ("Frames that the sources sent towards the port. A dotted line is the limit set by feedback; "
         "without one, the source sends freely."),
         absent="no flows",
+    ),
+    "slowdown": PanelKind(
+        "Slowdown by size of flow", SlowdownPanels,
+        ("The completion times of flows, divided by those in an empty network. A flow that nothing delays "
+         "has a slowdown of 1."),
+        absent="no flow of a given size",
     ),
     "phase": PanelKind(
         "Queue and rate against each other", PhasePanels,

@@ -209,7 +209,7 @@ def _paused(run: Run, who: str) -> list[str]:
 def alternative(kind: Kind, runs: Sequence[Run], heading: str) -> str:
     """Return the text of a figure for screen readers."""
     names = listed(short_names(runs))
-    if kind == "phase":
+    if kind in ("phase", "slowdown"):
         return f"{heading} for {names}. The table of results has the figures."
     if kind != "queue":
         return f"{heading} over time for {names}. The table of results has the figures."

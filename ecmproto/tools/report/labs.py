@@ -25,7 +25,6 @@ from ecmproto.tools.report.figures import KINDS, Kind, overview
 from ecmproto.tools.report.html import FORMS, report_svg
 from ecmproto.tools.report.page import form_of
 from ecmproto.tools.report.run import (
-    FLOWS_SHOWN,
     Drops,
     FlowCurves,
     Measure,
@@ -36,6 +35,7 @@ from ecmproto.tools.report.run import (
     Report,
     ReportTable,
     Run,
+    SlowdownCurve,
     TheoryCurve,
     quantiles,
 )
@@ -66,7 +66,7 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
     ways = "once" if len(outcomes) == 1 else f"in {len(outcomes)} ways"
     return Report(
         title=f"{first.name}: {experiment.title}",
-        capture=first.name,
+        capture=first.time_text(),
         runs=runs,
         notes=tuple(notes),
         tables=(
@@ -128,7 +128,7 @@ def _run(outcome: Outcome) -> Run:
         variant=_name(outcome),
         title=(
             f"{find_mechanism(experiment.control.mechanism).title}, {control_text(experiment)}, "
-            f"{format_time(result.duration_ns)}, seed {result.seed}"
+            f"{format_time(result.duration_ns)}, seed {result.seed}, queue of {port.name}"
         ),
         duration_ns=result.duration_ns,
         measured_ns=measured_ns if measured_ns != (0, result.duration_ns) else None,
@@ -154,6 +154,11 @@ def _run(outcome: Outcome) -> Run:
             for each in curves_of(result)
         ),
         phase=_phase(figures, port),
+        slowdowns=SlowdownCurve(
+            up_to=tuple(size.up_to for size in outcome.sizes),
+            p50=np.array([size.slowdown_p50 for size in outcome.sizes]),
+            p99=np.array([size.slowdown_p99 for size in outcome.sizes]),
+        ),
     )
 
 
@@ -208,17 +213,19 @@ def _messages(figures: RunFigures) -> Messages:
     labels = [f"{each.kind} of {each.port}" for each in series]
     if not series:
         return Messages()
-    series, labels = series[:FLOWS_SHOWN], labels[:FLOWS_SHOWN]
     counts = np.stack([each.frames for each in series])
     step = max(1, -(-counts.shape[1] // _MESSAGE_MARKS))
-    row, window = np.nonzero(counts[:, ::step])
-    strength = counts[row, window * step] / max(1, int(counts.max()))
+    marks = np.add.reduceat(counts, np.arange(0, counts.shape[1], step), axis=1)
+    row, window = np.nonzero(marks)
+    strength = marks[row, window] / int(marks.max())
+    starts_ns = figures.edges_ns[:-1]
+    measured = (starts_ns >= figures.from_ns) & (starts_ns < figures.until_ns)
     return Messages(
         labels=tuple(labels),
         time_ns=figures.edges_ns[window * step],
         row=row.astype(np.int64),
         strength=strength,
-        totals=tuple(int(each.frames.sum()) for each in series),
+        totals=tuple(counts[:, measured].sum(axis=1).tolist()),
     )
 
 

@@ -366,6 +366,33 @@ _MARKS = 7
 _LIMIT_DOTS = (0, (1, 1.6))
 
 
+class SlowdownPanels(Panels[Run]):
+    """Panels of the slowdown by size of flow, on a common scale."""
+
+    axis_label = "flows up to this size"
+
+    def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
+        super().__init__([run for run in runs if run.slowdowns.up_to], time, form)
+        self._top = greatest(highest(run.slowdowns.p99) for run in self.runs) or 1.0
+
+    def entries(self) -> list[LegendEntry]:
+        """Return the legend of the lines."""
+        return [line_entry(text, look) for text, look in self._looks()]
+
+    def _looks(self) -> list[tuple[str, dict[str, Any]]]:
+        names = ("median slowdown", "99th percentile")
+        return [(name, _rate_line(line_style(index))) for index, name in enumerate(names)]
+
+    def draw(self, axes: Axes, run: Run) -> None:
+        """Draw the panel of a run."""
+        value_axis(axes, 0, 1.06 * self._top, self.form)
+        places = range(len(run.slowdowns.up_to))
+        axes.set_xlim(-0.5, len(places) - 0.5)
+        axes.set_xticks(places, run.slowdowns.up_to)
+        for values, (_, look) in zip((run.slowdowns.p50, run.slowdowns.p99), self._looks(), strict=True):
+            axes.plot(places, values, **look)
+
+
 class RatePanels(Panels[Run]):
     """Panels of rates on a common scale. A flow has the same line style in all panels."""
 
@@ -535,12 +562,14 @@ class LossPanels(RowPanels[Run]):
         bins = self.form.bins
         index = bin_of(run.drops.time_ns, self.time.span_ns, bins)
         counts = np.bincount(index, weights=run.drops.count, minlength=bins)
-        total = value_text(int(run.drops.count.sum()), "count")
+        total = value_text(int(run.drops.count[run.is_measured(run.drops.time_ns)].sum()), "count")
         heights = counts / counts.max()
         return Row(label="frames dropped", total=total, heights=heights, colour=ALERT)
 
     def _pauses(self, run: Run) -> list[Row]:
-        lengths_ns = np.array([curve.stopped_ns.sum() for curve in run.pauses])
+        lengths_ns = np.array(
+            [curve.stopped_ns[run.is_measured(curve.edges_ns[:-1])].sum() for curve in run.pauses]
+        )
         rows = []
         for label, members in _grouped([curve.label for curve in run.pauses], lengths_ns):
             curves = [run.pauses[member] for member in members]

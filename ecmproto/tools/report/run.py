@@ -199,6 +199,16 @@ class PhaseCurve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlowdownCurve:
+    """Medians and 99th percentiles of the slowdown, by size of flow. The last size may have no limit."""
+
+    up_to: tuple[str, ...] = ()
+    """The upper limit of each size class, as text."""
+    p50: NDArray[np.float64] = field(default_factory=_floats)
+    p99: NDArray[np.float64] = field(default_factory=_floats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
     """A replay of the capture with one mechanism. Raises ValueError for arrays of unequal length."""
 
@@ -232,6 +242,14 @@ class Run:
     drops: Drops = field(default_factory=Drops)
     theory: tuple[TheoryCurve, ...] = ()
     phase: PhaseCurve = field(default_factory=PhaseCurve)
+    slowdowns: SlowdownCurve = field(default_factory=SlowdownCurve)
+
+    def is_measured(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each time is within the measured time."""
+        if self.measured_ns is None:
+            return np.ones(len(times_ns), np.bool_)
+        begin_ns, end_ns = self.measured_ns
+        return (times_ns >= begin_ns) & (times_ns < end_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

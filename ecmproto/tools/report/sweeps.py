@@ -69,7 +69,7 @@ def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis],
     low, high = min(known, default=0.0), max(known, default=0.0)
     show = parse_figure(figure).show
     sheet.text(_MARGIN_PX, top_px + 24, figure, bold=True)
-    keys = f"{down.path} down" + (f", {across.path} across" if across.path else "")
+    keys = f"rows: {down.path}" + (f", columns: {across.path}" if across.path else "")
     sheet.text(sheet.width_px - _MARGIN_PX, top_px + 24, keys, align="right", colour=MUTED)
     top_px += _TITLE_PX
     width_px = (sheet.width_px - _MARGIN_PX - _LEFT_PX) / len(across.values)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ecmproto.tools.report.figures import Kind
 
 
-PANELS = ("queue", "losses", "delivered", "sent", "phase", "messages")
+PANELS = ("queue", "losses", "delivered", "sent", "slowdown", "phase", "messages")
 
 
 def report_options(function: F) -> F:

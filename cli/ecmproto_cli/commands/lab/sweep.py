@@ -169,7 +169,9 @@ def command(
         for text, each in effects_shown.items():
             echo(f"\n{_effects_table(text, each)}")
     if figure:
-        title = f"{base.name}: {own.control.mechanism}, {format_time(own.duration_ns)}, {over}"
+        end_ns = own.measure.until_ns or own.duration_ns
+        measured = f"measured {format_time(own.measure.from_ns)} to {format_time(end_ns)}"
+        title = f"{base.name}: {own.control.mechanism}, {format_time(own.duration_ns)}, {measured}, {over}"
         _draw(figure, force, title, rows, parsed or _axes_of(part), texts)
     has_failed = print_failures(progress.tally)
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0

@@ -420,12 +420,18 @@ class Outcome(Tabular):
                 yield f"mean(rate({group}))"
                 if not is_each_shown:
                     yield from (f"{name}(rate({group}))" for name in ("min", "median", "max"))
+        for group, names in groups.items():
+            if len(names) > 1 and all(self._completes(each) and not self._transacts(each) for each in names):
+                yield f"max(fct.max({group}))"
         for flow in first.result.flows if is_each_shown else ():
-            if any(run.measure("tps", flow.name, (), None, None) > 0 for run in self.runs):
-                kind = "latency" if self._transacts(flow.name) else "fct"
-                yield from (f"{name}({flow.name})" for name in ("tps", kind, f"{kind}.p99"))
-                if kind == "fct":
-                    yield from (f"{name}({flow.name})" for name in ("slowdown", "slowdown.p99"))
+            if self._completes(flow.name) and self._transacts(flow.name):
+                yield from (f"{name}({flow.name})" for name in ("tps", "latency", "latency.p99"))
+            elif self._completes(flow.name) and len(groups[flow.group]) == 1:
+                names_of_sizes = ("tps", "fct", "fct.p99", "slowdown", "slowdown.p99")
+                yield from (f"{name}({flow.name})" for name in names_of_sizes)
+
+    def _completes(self, name: str) -> bool:
+        return any(run.measure("tps", name, (), None, None) > 0 for run in self.runs)
 
     def _transacts(self, name: str) -> bool:
         return any(
@@ -624,10 +630,12 @@ def explanations(runs: Sequence[RunFigures]) -> Iterator[str]:
     yield from _no_flow_control(runs)
     yield from _no_messages(runs)
     yield from _no_drops(runs)
-    idle = [*_idle_flows(runs)]
-    yield from idle[:_FLOWS_SHOWN]
-    if len(idle) > _FLOWS_SHOWN:
-        yield f"{counted(len(idle) - _FLOWS_SHOWN, 'other flow')} delivered nothing"
+    idle: dict[str, list[str]] = {}
+    for name, why in _idle_flows(runs):
+        idle.setdefault(why, []).append(name)
+    for why, names in idle.items():
+        subject = f"flow {names[0]}" if len(names) == 1 else f"{len(names):,} flows, such as {names[0]},"
+        yield f"{subject} delivered nothing: {why}"
 
 
 def _no_flow_control(runs: Sequence[RunFigures]) -> Iterator[str]:
@@ -684,7 +692,8 @@ def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
     yield f"{text}; full NIC queues rejected {counted(discarded, 'frame')}" if discarded else text
 
 
-def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
+def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[tuple[str, str]]:
+    """Yield the flows that delivered nothing, with the reason."""
     first = runs[0].result
     for index, flow in enumerate(first.experiment.flows[: len(first.flows)]):
         series = [run.result.flows[index] for run in runs]
@@ -702,4 +711,4 @@ def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
         else:
             dropped = sum(int(each.dropped_frames.sum()) for each in series)
             why = f"{counted(dropped, 'frame')} dropped on the path"
-        yield f"flow {flow.name} delivered nothing: {why}"
+        yield flow.name, why

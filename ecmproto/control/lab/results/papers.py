@@ -183,7 +183,7 @@ def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
     sentences += _common([row["explanations"] for row in rows])
     return Entry(
         name=scenario.name,
-        title=scenario.variants.get(scenario.variant) or experiment.title,
+        title=experiment.title,
         experiment=experiment,
         seeds=tuple(row["seed"] for row in rows),
         rows=figure_rows(experiment.measure, values, STANDARD),

@@ -29,6 +29,11 @@ class Size(NamedTuple):
     slowdown_p50: float
     slowdown_p99: float
 
+    @property
+    def up_to(self) -> str:
+        """The upper limit as text."""
+        return "any size" if self.high_octets == _MAX_OCTETS else format_octets(self.high_octets)
+
     def cells(self) -> tuple[str, ...]:
         """Return the cells under `HEADINGS`."""
         size = f"{format_octets(self.low_octets)} to {format_octets(self.high_octets)}"

@@ -143,6 +143,8 @@ class Scenario:
                 raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
         # Another mechanism among the values removes the scenario's bands, but not those of the variant.
         changed.document.band, changed.document.published = variant.band, variant.published
+        if variant.title:
+            changed.document.scenario = changed.document.scenario | {"title": variant.title}
         return changed
 
     def with_value(self, path: str, value: object, *, by: str = BY_COMMAND_LINE) -> Scenario:

@@ -286,7 +286,7 @@ class Wiring:
                 if start == stop:
                     names = f"{self.hosts[source].name} to {self.hosts[destination].name}"
                     raise SpecError(where="network", needed=f"a path from {names}", got="none")
-                port = choices[start + hashed.py_func(number, self._salts[switch]) % (stop - start)]
+                port = choices[start + hashed(number, self._salts[switch]) % (stop - start)]
             ports.append(port)
             switch = self.ports[port].next_switch
         return [*ports, exit_port]
