@@ -120,6 +120,25 @@ def check_laboratory() -> None:
     assert "no share message: nothing caused one" in list(explanations([RunFigures(silent)]))
 
 
+def check_scenarios() -> None:
+    """Frames are conserved in each bundled scenario, with messages in band or out of band."""
+    from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
+    from ecmproto.control.lab.simulation.simulate import simulate
+
+    reports = 0
+    for name in scenario_names():
+        for in_band in ("no", "yes"):
+            scenario = load_scenario(name).with_mechanism("share").with_value("in_band", in_band)
+            experiment = scenario.experiment()
+            start_ns = min(flow.start_ns for flow in experiment.flows)
+            measure = replace(experiment.measure, from_ns=0, until_ns=None)
+            short = replace(experiment, duration_ns=start_ns + 20_000, measure=measure)
+            result = simulate(short, seed=1)
+            assert result.conservation.missing_frames == 0, name
+            reports += sum(int(each.frames.sum()) for each in result.messages)
+    assert reports > 100
+
+
 def check_live() -> None:
     from tests.live.network import RECEIVER, Network
 

@@ -37,9 +37,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def failed(installed: Path) -> dict[str, str]:
     """The errors of failed checks, by name: all run in one process."""
+    return failures(installed, *check_added.NAMES)
+
+
+def failures(installed: Path, *names: str) -> dict[str, str]:
+    """Return the errors of failed checks, by name."""
     known = os.pathsep.join([str(installed), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.mechanisms.check_added", *check_added.NAMES], cwd=installed, text=True,
+        [sys.executable, "-m", "tests.mechanisms.check_added", *names], cwd=installed, text=True,
         env=os.environ | {"PYTHONPATH": known, "NUMBA_DISABLE_JIT": "1"}, encoding="utf-8",
         capture_output=True, check=False,
     )  # fmt: skip
@@ -50,6 +55,12 @@ def failed(installed: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", check_added.NAMES)
 def test_an_added_mechanism_is_like_others(name: str, failed: dict[str, str]) -> None:
     assert name not in failed, failed[name]
+
+
+@pytest.mark.slow
+def test_an_added_mechanism_runs_in_every_scenario(installed: Path) -> None:
+    failed = failures(installed, "scenarios")
+    assert not failed, failed["scenarios"]
 
 
 TYPOS = {

@@ -11,9 +11,10 @@ from ecmproto.control.lab.results.measurements import RunFigures
 from ecmproto.control.lab.results.outcome import Outcome
 from ecmproto.control.lab.setup.topology import parse_topology
 from ecmproto.control.lab.simulation.simulate import simulate
-from ecmproto.tools.report.figures import panels_of
 from ecmproto.tools.report.html import html_page, report_svg
 from ecmproto.tools.report.labs import lab_report
+from ecmproto.tools.report.panels import time_axis
+from ecmproto.tools.report.replay_panels import LossPanels
 from ecmproto.tools.report.sheet import WIDE
 from tests.lab.synthetic import MS, WINDOWS, experiment, run_result
 from tests.lab.test_paths import experiment as fabric
@@ -59,7 +60,7 @@ def test_curves_equal_the_measured_values(outcome: Outcome) -> None:
     assert [(pause.label, pause.stopped_ns.sum()) for pause in run.pauses] == [("a>s", 2 * MS)]
     # Totals are those of the measured half, as in the table.
     assert run.messages.totals == (WINDOWS,)
-    losses = {row.label: row.total for row in panels_of("losses", [run], WIDE).rows_of(run)}
+    losses = {row.label: row.total for row in LossPanels([run], time_axis([run]), WIDE).rows_of(run)}
     assert losses == {"frames dropped": "0", "a>s": "2 ms"}
 
 
