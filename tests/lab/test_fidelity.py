@@ -54,9 +54,7 @@ def incast(line: str, senders: int, control: Control, *, duration_ns: int) -> Ex
 @pytest.mark.parametrize(
     ("senders", "queue_octets", "busy"), [(2, 81_750, 0.998), (8, 155_000, 1), (20, 133_600, 0.934)]
 )
-def test_dcqcn_is_fair_and_its_queue_follows_kmin_and_kmax(
-    senders: int, queue_octets: int, busy: float
-) -> None:
+def test_dcqcn_is_fair_with_a_queue_above_kmin(senders: int, queue_octets: int, busy: float) -> None:
     red = ("cp.kmin=100kB", "cp.kmax=400kB", "cp.pmax=0.05")
     control = Control(mechanism="dcqcn", flow_control="pfc", parameters=red)
     line = "rate=40G propagation=500ns buffer=20MB queue=4MB"
@@ -68,7 +66,7 @@ def test_dcqcn_is_fair_and_its_queue_follows_kmin_and_kmax(
     assert figure(result, "pause.count[10ms..60ms]") == (0,)
 
 
-def test_queue_of_twenty_dcqcn_senders_agrees_with_model_below_kmax() -> None:
+def test_queue_of_twenty_dcqcn_senders_follows_the_model() -> None:
     red = ("cp.kmin=100kB", "cp.kmax=1.7MB", "cp.pmax=0.266")
     control = Control(mechanism="dcqcn", flow_control="pfc", parameters=red)
     line = "rate=40G propagation=500ns buffer=20MB queue=4MB"
@@ -85,7 +83,7 @@ def test_queue_of_twenty_dcqcn_senders_agrees_with_model_below_kmax() -> None:
     ("blocked", "headroom", "drops"),
     [(False, 64_500, False), (False, 60_000, True), (True, 129_500, False), (True, 120_000, True)],
 )
-def test_pfc_needs_the_octets_of_a_round_trip_as_headroom(blocked: bool, headroom: int, drops: bool) -> None:
+def test_pfc_headroom_is_one_round_trip(blocked: bool, headroom: int, drops: bool) -> None:
     base = incast("rate=100G propagation=5us", 2, Control(mechanism="pfc"), duration_ns=MS)
     switch = dataclasses.replace(
         base.network.switches[0], buffer=Buffer(1_000_000, 0), partition=Buffer(100_000 + headroom, 0),

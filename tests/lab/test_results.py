@@ -311,7 +311,7 @@ def test_it_says_why_a_flow_brought_nothing(start_ns: int, offered: int, sent: i
     assert any(line.startswith(f"flow r1 delivered nothing: {why}") for line in lines)
 
 
-def test_flows_idle_for_the_same_reason_share_a_line() -> None:
+def test_flows_idle_alike_share_a_line() -> None:
     given, still = run_result(), np.zeros(100, np.int64)
     flows = tuple(replace(each, delivered_frames=still, offered_frames=still) for each in given.flows)
     lines = list(explanations([RunFigures(replace(given, flows=flows))]))

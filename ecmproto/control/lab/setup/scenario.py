@@ -141,7 +141,7 @@ class Scenario:
             except SpecError as error:
                 where = f"variants.{name}.set: {error.where}"
                 raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
-        # Another mechanism among the values removes the scenario's bands, but not those of the variant.
+        # Another mechanism has removed the scenario's bands, but the variant's bands remain.
         changed.document.band, changed.document.published = variant.band, variant.published
         if variant.title:
             changed.document.scenario = changed.document.scenario | {"title": variant.title}

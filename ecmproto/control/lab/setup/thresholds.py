@@ -57,12 +57,12 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
         if line.end in feeds:
             feeds[line.end] += 1
     result = {}
-    classes, largest = len(_classes(experiment)), _largest_octets(experiment)
+    classes, largest = _classes(experiment), _largest_octets(experiment)
     reserved = dict.fromkeys(switches, 0)
     for ends, line in lines.items():
         if line.end in switches:
             switch = switches[line.end]
-            capacity = _capacity_octets(switch, feeds[line.end]) // classes
+            capacity = _capacity_octets(switch, feeds[line.end]) // len(classes)
             back = lines[line.end, line.origin]
             rate_bps = max([line.rate_bps, *(change.rate_bps for change in line.rate_changes)])
             back_bps = min([back.rate_bps, *(change.rate_bps for change in back.rate_changes)])
@@ -71,7 +71,7 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
             high, low = input_thresholds(capacity, needed)
             thresholds = Thresholds(high_octets=high, low_octets=low)
             result[ends] = Input(capacity_octets=capacity, headroom_octets=needed, thresholds=thresholds)
-            reserved[line.end] += needed * len(lossless_of(experiment, switch))
+            reserved[line.end] += needed * len(_lossless(classes, switch))
     for ends, entry in result.items():
         switch = switches[ends[1]]
         if switch.alpha:
@@ -99,7 +99,10 @@ def _dynamic(switch: Switch, reserved_octets: int, largest_octets: int) -> Thres
 
 def lossless_of(experiment: Experiment, switch: Switch) -> frozenset[int]:
     """Return the priorities in use for which the switch sends PFC; PAUSE counts as one priority."""
-    classes = _classes(experiment)
+    return _lossless(_classes(experiment), switch)
+
+
+def _lossless(classes: frozenset[int], switch: Switch) -> frozenset[int]:
     return classes if switch.lossless is None or len(classes) == 1 else classes & switch.lossless
 
 
