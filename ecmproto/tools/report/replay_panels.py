@@ -386,11 +386,11 @@ class SlowdownPanels(Panels[Run]):
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the panel of a run."""
         value_axis(axes, 0, 1.06 * self._top, self.form)
-        places = range(len(run.slowdowns.up_to))
-        axes.set_xlim(-0.5, len(places) - 0.5)
-        axes.set_xticks(places, run.slowdowns.up_to)
+        positions = range(len(run.slowdowns.up_to))
+        axes.set_xlim(-0.5, len(positions) - 0.5)
+        axes.set_xticks(positions, run.slowdowns.up_to)
         for values, (_, look) in zip((run.slowdowns.p50, run.slowdowns.p99), self._looks(), strict=True):
-            axes.plot(places, values, **look)
+            axes.plot(positions, values, **look)
 
 
 class RatePanels(Panels[Run]):
