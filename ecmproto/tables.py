@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ecmproto.errors import MissingDependencyError, printable
-from ecmproto.units import format_octets
+from ecmproto.units import format_octets, one_precision
 from ecmproto.values import dataclass
 
 Paint: TypeAlias = Callable[[str, str], str]
@@ -26,8 +26,15 @@ def plain(text: str, style: str) -> str:
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0, paint: Paint = plain) -> str:
-    """Return names and values, one pair per line. Names are aligned to at least ``width`` characters."""
+def pairs(
+    rows: Sequence[tuple[str, str]], *, width: int = 0, even: bool = False, paint: Paint = plain
+) -> str:
+    """Return names and values, one pair per line. Names are aligned to at least ``width`` characters.
+
+    With ``even``, the figures in the values have one precision.
+    """
+    if even:
+        rows = [*zip([name for name, _ in rows], *one_precision([[value for _, value in rows]]), strict=True)]
     width = max(width, *(len(name) for name, _ in rows))
     return "\n".join(f"  {paint(name.ljust(width), 'name')}  {value}" for name, value in rows)
 
@@ -75,13 +82,18 @@ def _block(value: float, top: float) -> str:
 
 
 def columns_of(
-    rows: Sequence[tuple[str, Sequence[str]]], *, width: int | None = None, paint: Paint = plain
-) -> str:
+    rows: Sequence[tuple[str, Sequence[str]]], *, width: int | None = None, quoted: int = 0,
+    paint: Paint = plain,
+) -> str:  # fmt: skip
     """Return a table with a name and right-aligned values in each line.
 
-    In a table wider than ``width``, single spaces separate the columns. If the table is still too wide, the
-    remaining columns form further tables below.
+    The figures have one precision, except in the last ``quoted`` columns, which stay unchanged. In a table
+    wider than ``width``, single spaces separate the columns. If the table is still too wide, the remaining
+    columns form further tables below.
     """
+    own = len(rows[0][1]) - quoted
+    even = one_precision([values[:own] for _, values in rows])
+    rows = [(name, [*cells, *values[own:]]) for (name, values), cells in zip(rows, even, strict=True)]
     name_width = max(len(name) for name, _ in rows)
     widths = [max(map(len, column)) for column in zip(*(values for _, values in rows), strict=True)]
     wide = sum(widths) + 2 * len(widths)

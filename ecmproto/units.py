@@ -5,6 +5,7 @@ KB = 1000 octets and kb/s = 1000 bit/s throughout (wire-formats, heading).
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -150,6 +151,46 @@ UNIT_TEXTS: Mapping[str, Callable[[float], str]] = {
     "octets": format_octets, "share": format_share,
 }  # fmt: skip
 """Functions that return the text of a value, by the unit in the value's name."""
+
+
+_FIGURES = re.compile(r"(?<![\w.,:])(?<!e-)((?:\d{1,4}(?:\.\d+)? )+)([TGMkmµ]?(b/s|B|/s|s)|h|ns)(?![\w/])")
+
+
+def one_precision(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the cells of a table with figures of one precision.
+
+    If a figure of a kind (rates, sizes, times) has decimals, all figures of this kind get equally many
+    significant digits: ``10 ms`` beside ``9.003 ms`` becomes ``10.00 ms``. Whole bits, octets and ns stay
+    whole. If a decimal ends with 0, the figures of its kind have a fixed precision, and stay unchanged.
+    """
+    found: dict[str, list[str]] = {}
+    for each in itertools.chain.from_iterable(map(_FIGURES.finditer, itertools.chain(*rows))):
+        found.setdefault(_kind(each), []).extend(each[1].split())
+    digits = {
+        kind: max(map(_significant, numbers)) if any("." in number for number in numbers) else 0
+        for kind, numbers in found.items()
+        if not any("." in number and number.endswith("0") for number in numbers)
+    }
+
+    def padded(number: str, count: int) -> str:
+        missing = count - _significant(number) if _significant(number) else 0
+        return f"{number}{'' if '.' in number else '.'}{'0' * missing}" if missing > 0 else number
+
+    def replaced(each: re.Match[str]) -> str:
+        count = digits.get(_kind(each), 0)
+        return f"{' '.join(padded(number, count) for number in each[1].split())} {each[2]}"
+
+    return [[_FIGURES.sub(replaced, text) for text in row] for row in rows]
+
+
+def _kind(found: re.Match[str]) -> str:
+    """Return the kind of figures: a base unit, or the dimension of a unit with a prefix."""
+    return f"{found[2]} only" if found[2] in ("b/s", "B", "/s", "ns") else found[3] or "s"
+
+
+def _significant(number: str) -> int:
+    """Return the number of significant digits."""
+    return len(number.replace(".", "").lstrip("0"))
 
 
 def frames_per_second(rate: float) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -146,3 +149,58 @@ def test_an_unknown_field_names_the_nearest(mixed: Path) -> None:
         frame["cnm.qntzfb"]
     with pytest.raises(DecodeError):
         ecmproto.decode(b"")
+
+
+WRONG = (None, True, -1, 1.5, "", "x", b"x", [], [1], {1: 2}, object(), ("a=b",), 2**70)
+
+
+@pytest.mark.parametrize("name", ["dissect", "stats", "check", "diff", "edit", "replay", "lab", "read_table"])
+def test_wrong_arguments_raise_errors_of_ecmproto(name: str, mixed: Path, tmp_path: Path) -> None:
+    """Arguments with impossible values raise EcmprotoError, unless a call with the value is allowed."""
+    call = getattr(ecmproto, name)
+    paths = {"captures": mixed, "path": mixed, "a": mixed, "b": tmp_path / "missing.pcap"}
+    given: dict[str, object] = {"out": tmp_path / "out.pcap", "mechanism": "qcn", "scenario": "missing"}
+    parameters = inspect.signature(call).parameters
+    needed = {key: (paths | given)[key] for key, each in parameters.items() if each.default is each.empty
+              and each.kind is not each.VAR_KEYWORD}  # fmt: skip
+    for key, parameter in parameters.items():
+        for wrong in WRONG:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                continue
+            with contextlib.suppress(ecmproto.EcmprotoError):
+                result = call(**needed | {key: wrong})
+                assert name != "dissect" or list(result) is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda path: ecmproto.edit(path, path, set=[7]), "set: expected a mapping of names to values"),
+        (lambda path: ecmproto.stats(path, speed=-1), 'speed: expected a rate such as "10G"'),
+        (lambda path: ecmproto.check(path, count=0), "count: expected a whole number from 1 to"),
+        (lambda path: ecmproto.replay(path, "qcn", closed=1), "closed: expected True or False, got 1"),
+        (lambda path: ecmproto.diff(path, path, align_time="none "), "none or offset or drift, got 'none '"),
+        (
+            lambda path: ecmproto.read_table(path, filter=7),
+            "filter: expected a display filter as text, got 7",
+        ),
+    ],
+)
+def test_wrong_types_are_named(call: Callable[[Path], object], expected: str, mixed: Path) -> None:
+    with pytest.raises(ParameterError) as caught:
+        call(mixed)
+    assert expected in str(caught.value)
+
+
+def test_arguments_may_be_written_as_on_the_command_line(mixed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.pcap"
+    ecmproto.edit(mixed, out, set=["vlan.id=7", "vlan.priority=2"], strip="cntag", filter="cnm")
+    assert (
+        repr(ecmproto.diff(mixed, out, ignore="vlan.id,vlan.priority,cntag"))
+        == "26 frames the same; no difference"
+    )
+    assert (
+        ecmproto.check(mixed, select="qcn,pfc", set="qcn.w=2").records()
+        == ecmproto.check(mixed, select=["qcn", "pfc"], set={"qcn.w": 2}).records()
+    )
+    assert ecmproto.read_table(mixed, "frame.number").column_names == ["frame.number"]

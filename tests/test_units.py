@@ -14,6 +14,7 @@ from ecmproto.units import (
     format_octets,
     format_rate,
     format_time,
+    one_precision,
     parse_octets,
     parse_rate,
     parse_time,
@@ -133,3 +134,25 @@ def test_numbers_of_too_many_digits_are_refused(
     ):
         with pytest.raises(ParameterError):
             parse(text)
+
+
+def test_figures_of_a_kind_have_one_precision() -> None:
+    rows = [["10 µs", "9.003 ms", "64 ns"], ["0 ns", "5 Gb/s", "1 2.5 40 kB"], ["1,234 B", "12 B", "0 /s"]]
+    assert one_precision(rows) == [
+        ["10.00 µs", "9.003 ms", "64 ns"],
+        ["0 ns", "5 Gb/s", "1.0 2.5 40 kB"],
+        ["1,234 B", "12 B", "0 /s"],
+    ]
+    assert one_precision([["x 1.5 /s at 0.25 /s", "-371 /s", "2 k/s", "7 frames/s", "12:30:05 s"]]) == [
+        ["x 1.50 /s at 0.250 /s", "-371 /s", "2 k/s", "7 frames/s", "12:30:05 s"]
+    ]
+    fixed = [["0.050 ms", "400.100 ms", "3 ms"]]
+    assert one_precision(fixed) == fixed
+
+
+@given(st.lists(st.floats(0, 1e15), min_size=1), st.sampled_from([format_octets, format_rate, format_time]))
+def test_one_precision_keeps_values(values: list[float], show: Callable[[float], str]) -> None:
+    texts = [show(value) for value in values]
+    (even,) = one_precision([texts])
+    assert [float(text.split()[0]) for text in even] == [float(text.split()[0]) for text in texts]
+    assert [text.split()[1] for text in even] == [text.split()[1] for text in texts]

@@ -429,15 +429,13 @@ class Execution:
 
     jobs: int | None
     scheduler: str | None
-    ca_file: str | None
-    certificate: str | None
-    key: str | None
+    tls: dict[str, str]
 
     def __post_init__(self) -> None:
         if self.scheduler is not None and self.jobs is not None:
             raise click.UsageError("expected --jobs or --scheduler, which has its own workers; got both")
-        if self.scheduler is None and (self.ca_file or self.certificate or self.key):
-            raise click.UsageError("--tls-… needs --scheduler tls://HOST:PORT")
+        if self.scheduler is None and self.tls:
+            raise click.UsageError("--tls needs --scheduler tls://HOST:PORT")
 
     def executor(self, tasks: int, notify: Callable[[str], None], *, apart: bool = False) -> Executor:
         """Return an executor for a number of tasks.
@@ -450,10 +448,7 @@ class Execution:
         if self.scheduler is not None and not local:
             from ecmproto.executors.cluster import Cluster
 
-            return Cluster(
-                address=self.scheduler, notify=notify,
-                ca_file=self.ca_file, certificate=self.certificate, key=self.key,
-            )  # fmt: skip
+            return Cluster(address=self.scheduler, notify=notify, tls=self.tls)
         from ecmproto.executors.processes import Processes
 
         if local:
@@ -473,7 +468,7 @@ jobs_option = click.option(
 
 
 def execution_options(function: F) -> F:
-    """Return ``function`` with the options ``--jobs``, ``--scheduler`` and ``--tls-…``.
+    """Return ``function`` with the options ``--jobs``, ``--scheduler`` and ``--tls``.
 
     The command receives ``execution``, an `Execution`.
     """
@@ -484,9 +479,10 @@ def execution_options(function: F) -> F:
             help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "
             "local:4 is equivalent to --jobs 4.",
         ),
-        click.option("--tls-ca-file", "ca_file", metavar="FILE", help="File with CA certificates for tls://."),
-        click.option("--tls-cert", "certificate", metavar="FILE", help="File with the certificate for tls://."),
-        click.option("--tls-key", "key", metavar="FILE", help="File with the private key for tls://."),
+        keyed_option(
+            "--tls", metavar="KEY=FILE,…", keys=dict.fromkeys(("ca", "cert", "key"), ()),
+            help="Files for tls://: CA certificates (ca), the certificate (cert) and the private key (key).",
+        ),
     ]  # fmt: skip
     return options_as(function, options, Execution, "execution")
 

@@ -147,9 +147,9 @@ def _write(left: memoryview) -> None:
             left = left[written:]
 
 
-def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0) -> str:
+def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0, even: bool = False) -> str:
     """Return names and values as a table from `ecmproto.tables.pairs`, with colours if enabled."""
-    return tables.pairs(rows, width=width, paint=paint)
+    return tables.pairs(rows, width=width, even=even, paint=paint)
 
 
 def columns_of(rows: Sequence[tuple[str, Sequence[str]]]) -> str:

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,6 +43,9 @@ _PATIENCE_S = 600.0
 _REMOTE = re.compile(r"(?:tcp|tls)://(?:[^/\s:\[\]]+|\[[0-9A-Fa-f:.%\w]+\]):\d{1,5}")
 
 
+_TLS = {"ca": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
+
+
 @dataclass(slots=True, kw_only=True)
 class Cluster:
     """The workers of the Dask scheduler at ``address``.
@@ -54,9 +57,8 @@ class Cluster:
     """
 
     address: str
-    ca_file: str | None = None
-    certificate: str | None = None
-    key: str | None = None
+    tls: Mapping[str, str] = field(default_factory=dict)
+    """The paths of the files for ``tls://``: ``ca``, ``cert`` and ``key``."""
     notify: Callable[[str], None] = field(default=ignore_message, repr=False)
     workers: int = field(default=0, init=False)
     _resources: ExitStack | None = field(default=None, init=False, repr=False)
@@ -116,20 +118,16 @@ class Cluster:
                     client.close(timeout=_ENDING_S)
 
     def _security(self, distributed: Any) -> Any:
-        given = {"tls_ca_file": self.ca_file, "tls_client_cert": self.certificate, "tls_client_key": self.key}
-        named = {name: path for name, path in given.items() if path is not None}
         if not self.address.startswith("tls:"):
-            if named:
+            if self.tls:
                 raise self._error("tls:// with a certificate", "tcp://")
             return distributed.Security()
+        named = {_TLS[name]: path for name, path in self.tls.items()}
         security = distributed.Security(require_encryption=True, **named)
-        for option, path in {
-            "--tls-ca-file": security.tls_ca_file,
-            "--tls-cert": security.tls_client_cert,
-            "--tls-key": security.tls_client_key,
-        }.items():
+        for name, setting in _TLS.items():
+            path = getattr(security, setting)
             if path is None or ("\n" not in path and not os.path.isfile(path)):
-                needed = f"a file for {option}, or in Dask's configuration (distributed.comm.tls)"
+                needed = f"a file for --tls {name}=, or in Dask's configuration (distributed.comm.tls)"
                 raise self._error(needed, "none" if path is None else f"{path}, which is not a file")
         return security
 

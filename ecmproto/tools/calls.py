@@ -1,7 +1,8 @@
 """A function for each command: `dissect`, `stats`, `check`, `diff`, `edit` and `lab`, as `ecmproto.NAME`.
 
 A capture is a path, ``-``, a URL or a file object. Several captures are merged into one capture in order of
-time. Numbers with units may be texts, such as ``"10G"`` or ``"20us"``. A result has a short `repr`, is a
+time. Numbers with units may be texts, such as ``"10G"`` or ``"20us"``. ``set`` is a mapping, or texts such as
+``["qeq=33kB"]``. A wrong argument raises ParameterError. A result has a short `repr`, is a
 table for pandas, polars and Arrow (`ecmproto.tables.Tabular`), and is displayed as a table in notebooks.
 """
 
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
+from ecmproto.arguments import Assignments, assigned, checked, listed, words
 from ecmproto.control.lab.results.outcome import Outcome
 from ecmproto.control.lab.results.running import Runs, runs_named
 from ecmproto.control.lab.setup.changes import Changes
@@ -45,6 +47,7 @@ def _opened(captures: Captures, *, outer: bool, ethertypes: EtherTypes) -> Captu
     return open_innermost([captures] if is_one else captures, outer=outer, ethertypes=ethertypes)  # type: ignore[list-item,arg-type]
 
 
+@checked
 def dissect(
     captures: Captures,
     *,
@@ -74,6 +77,7 @@ def dissect(
     return islice(frames(), count)
 
 
+@checked
 def stats(
     captures: Captures,
     *,
@@ -103,13 +107,14 @@ def stats(
         )
 
 
+@checked
 def check(
     captures: Captures,
     *,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
     filter: str | None = None,
-    set: Mapping[str, object] | None = None,
+    set: Assignments | None = None,
     outer: bool = False,
     count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
@@ -121,9 +126,9 @@ def check(
     tunnel encapsulations. Raises CaptureError, FilterError and ParameterError.
     """
     test = None if filter is None else compile_filter(filter)
-    texts = {name: str(value) for name, value in (set or {}).items()}
+    texts = dict(text.split("=", 1) for text in assigned(set))
     with _opened(captures, outer=outer, ethertypes=ethertypes) as reader:
-        rules = chosen(select, ignore)
+        rules = chosen(words(select), words(ignore))
         return check_capture(reader, rules, texts, filter=test, limit=count, ethertypes=ethertypes)
 
 
@@ -149,12 +154,13 @@ class Differences(Tabular):
         return f"{counted(self.summary['same'], 'frame')} the same; {', '.join(counts) or 'no difference'}"
 
 
+@checked
 def diff(
     a: str | os.PathLike[str],
     b: str | os.PathLike[str],
     *,
-    ignore: Sequence[str] = (),
-    tolerance: Mapping[str, str] | None = None,
+    ignore: Iterable[str] = (),
+    tolerance: Assignments | None = None,
     align_time: Literal["none", "offset", "drift"] = "none",
     per_interface: bool = False,
     filter: str | None = None,
@@ -170,7 +176,8 @@ def diff(
     ``{"time": "1us"}``. ``outer`` compares the outer frames of mirror and tunnel encapsulations. Raises
     CaptureError, FilterError, SpecError and ParameterError.
     """
-    rules = rules_of(ignore, tolerance, align_time=align_time, by_interface=per_interface)
+    tolerances = dict(text.split("=", 1) for text in assigned(tolerance))
+    rules = rules_of(words(ignore), tolerances, align_time=align_time, by_interface=per_interface)
     test = None if filter is None else compile_filter(filter)
     listed: list[dict[str, Any]] = []
     with Comparison(
@@ -184,14 +191,15 @@ def diff(
         return Differences(listed=tuple(listed), summary=summary, problem=comparison.problem)
 
 
+@checked
 def edit(
     captures: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
     filter: str | None = None,
-    set: Mapping[str, object] | None = None,
-    strip: Sequence[str] = (),
-    add_tag: Sequence[str] = (),
+    set: Assignments | None = None,
+    strip: Iterable[str] = (),
+    add_tag: Iterable[str] = (),
     delete: bool = False,
     keep: bool = False,
     frames: str | None = None,
@@ -217,13 +225,13 @@ def edit(
         paths,
         out,
         Edit(
-            assignments=assignments_from(f"{name}={value}" for name, value in (set or {}).items()),
+            assignments=assignments_from(assigned(set)),
             filter=None if filter is None else compile_filter(filter),
             drop="selected" if delete else "others" if keep else "",
             frames=None if frames is None else frames_from(frames),
             span=span_from(start, stop),
-            strip=tuple(map(tag_named, strip)),
-            tags=tuple(map(tag_from, add_tag)),
+            strip=tuple(map(tag_named, words(strip))),
+            tags=tuple(map(tag_from, listed(add_tag))),
             snap_octets=snaplen,
             fix=fix,
             keep_checksums=not keep_checksums,
@@ -233,17 +241,18 @@ def edit(
     )
 
 
+@checked
 def lab(
     scenario: str | Path,
     *,
     variant: str | None = None,
     mechanism: str | None = None,
     flow_control: Literal["none", "pause", "pfc"] | None = None,
-    set: Mapping[str, object] | None = None,
+    set: Assignments | None = None,
     seed: int | None = None,
     seeds: int = 1,
     jobs: int = 1,
-    show: Sequence[str] = (),
+    show: Iterable[str] = (),
     outside: bool = False,
 ) -> Outcome:
     """Run a scenario, and return the outcome. As a table, the result has one row for each figure.
@@ -258,14 +267,14 @@ def lab(
         variant=variant,
         mechanism=mechanism,
         flow_control=flow_control,
-        settings=tuple(f"{name}={value}" for name, value in (set or {}).items()),
+        settings=tuple(assigned(set)),
     )
     base = load_scenario(os.fspath(scenario), outside=outside)
-    changed = changes.applied(base)
+    changed, figures = changes.applied(base), listed(show)
     experiment = changed.experiment()
-    named = {name: changes.named(base, name).experiment() for name in runs_named(experiment, figures=show)}
+    named = {name: changes.named(base, name).experiment() for name in runs_named(experiment, figures=figures)}
     first = changed.seed if seed is None else seed
     runs = Runs({"": experiment, **named}, range(first, first + seeds), jobs=jobs)
     runs.run()
     others = {name: each for name, each in runs.results.items() if name}
-    return Outcome(experiment, runs.results[""], variant=changed.variant, others=others, figures=show)
+    return Outcome(experiment, runs.results[""], variant=changed.variant, others=others, figures=figures)

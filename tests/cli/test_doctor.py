@@ -21,7 +21,7 @@ def test_findings_include_commands_and_exit_code_1(veth: Network, capsys: pytest
 
 
 def test_fixing_removes_all_findings(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "-i", NEAR, "--fix"]) == 0
+    assert run(["doctor", "-i", NEAR, "--apply"]) == 0
     assert "  fixed    MTU 1500" in capsys.readouterr().out
     assert run(["doctor", "-i", NEAR]) == 0
     assert "  ok       MTU 1600: large enough for tags" in capsys.readouterr().out

@@ -36,8 +36,9 @@ def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run commands in an empty folder, without tshark, whose start takes too long."""
+    """Run commands in an empty folder and in one process, without tshark, whose start takes too long."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ecmproto_cli.commands.fuzz.decode.processors", lambda: 1)
     monkeypatch.setattr(TsharkCheck, "program", staticmethod(lambda: None))
     return tmp_path
 

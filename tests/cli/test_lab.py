@@ -377,7 +377,7 @@ def test_wrong_executors_are_refused(
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB"]
     assert run([*arguments, "--scheduler", "local:2", "--jobs", "2"]) == 2
     assert run([*arguments, "--scheduler", "somewhere"]) == 2
-    assert run([*arguments, "--tls-key", "me.key"]) == 2
+    assert run([*arguments, "--tls", "key=me.key"]) == 2
     assert run([*arguments, "--shard", "5/4"]) == 2
     monkeypatch.setattr(simulation, "simulate", None)
     assert run([*arguments, "--jobs", "1", "-w", str(tmp_path / "no folder" / "rows")]) == 2

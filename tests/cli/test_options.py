@@ -20,6 +20,56 @@ MIXED = str(REPOSITORY / "pcaps" / "mixed.pcap")
 OPTIONS = declarations()
 
 
+MEANINGS = {
+    "--as-is": "unchanged|as it is",
+    "--buffer": "Capacity shared by",
+    "--cable": "Cable length",
+    "--count": "N frames|Number of frames",
+    "--dry-run": "Print the pending work|write nothing",
+    "--duration": "[Dd]uration|Stop after this time",
+    "--filter": "display filter",
+    "--fix": "lengths.*checksums",
+    "--flow-control": "PAUSE.*PFC",
+    "--force": "Overwrite|contains other results|replace files",
+    "--host": "Interface towards",
+    "--ignore": "Skip|Ignore",
+    "--index": "only this case",
+    "--interface": "[Ii]nterface",
+    "--interval": "Interval (for|of)",
+    "--junit": "JUnit XML",
+    "--limit": "at most N",
+    "--link-speed": "Speed of",
+    "--mechanism": "[Mm]echanism",
+    "--memory": "[Mm]emory",
+    "--prio": "Priority",
+    "--quiet": "[Pp]rint (nothing|failures only)",
+    "--rate": "Frames per second",
+    "--read": "Read|Send|Start from|Mutate",
+    "--renew": "Fraction of the pause time",
+    "--report": "[Ww]rite .*html|Draw",
+    "--rp-queue": "Capacity of each",
+    "--rules": "Add your own rules",
+    "--runs": "Maximum number of",
+    "--seed": "[Ss]eed",
+    "--seeds": "K (consecutive )?seeds",
+    "--set": "Set (a|this)",
+    "--show": "how this figure",
+    "--snaplen": "N octets",
+    "--spec": "specification|these options",
+    "--speed": "[Ss]peed",
+    "--storm": "Repeat a PAUSE or PFC frame",
+    "--sweep": "values? of a field|over values",
+    "--timeout": "Time limit|Maximum duration of a run",
+    "--timing": "timing parameters",
+    "--vlan": "VLAN tag",
+    "--what": "Type of cases|Mutate the",
+    "--write": "[Ww]rite|Output file|Append|Folder (of|for)|Copy",
+    "-T": "[Ff]ormat",
+    "-e": "this (field|column)",
+}
+"""Patterns that match every help text of an option whose commands have several texts."""
+
+
 def kind_of(option: click.Option) -> str:
     """Return the type of an option's value; folders count as files, and repeated options as single
     options.
@@ -32,6 +82,15 @@ def test_an_option_has_one_meaning_in_all_commands(name: str) -> None:
     uses = OPTIONS[name]
     assert len({kind_of(option) for _, option in uses}) == 1, [(path, value_of(o)) for path, o in uses]
     assert len({tuple(sorted(option.opts)) for _, option in uses}) == 1
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_help_texts_of_an_option_have_one_meaning(name: str) -> None:
+    texts = {(option.help or "").partition("  [")[0] for _, option in OPTIONS[name]}
+    if len(texts) == 1:
+        assert name not in MEANINGS, "one text needs no pattern"
+        return
+    assert {text for text in texts if not re.search(MEANINGS[name], text)} == set()
 
 
 def test_each_short_name_has_one_long_name() -> None:

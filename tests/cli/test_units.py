@@ -71,9 +71,9 @@ def test_bdp_frames_and_feedback_are_calculated(capsys: pytest.CaptureFixture[st
     assert (found["octets"], found["queue_units"]) == (37_500, 585.9375)
     assert document("frame 60B --rate 10G", capsys)["frames_per_s"] == pytest.approx(14_880_952.38)
     # 40/128 of 10 Gb/s go; 26 kB · 5 · 40/63 = 82,539.7
-    found = document("feedback 40 --rate 10G", capsys)
+    found = document("feedback 40 --limiter-rate 10G", capsys)
     assert (found["rate_after_bps"], found["least_octets"]) == (6_875_000_000, 82_540)
-    assert document("feedback 63 --gd 1/64", capsys)["decrease"] == 0.5
+    assert document("feedback 63 --set gd=1/64", capsys)["decrease"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_bdp_frames_and_feedback_are_calculated(capsys: pytest.CaptureFixture[st
         ("bdp --rate 10G --delay 1", "expected a number with its unit: 1ms or 1s?"),
         ("frame 10B --rate 10G", "frame: expected a frame of 60 to"),
         ("feedback 64", "64 is not in the range 0<=x<=63"),
-        ("feedback 3 --gd 1/0", "gd: expected a number above 0 and up to 1"),
-        ("feedback 3 --w 1/2/3", "w: expected a number above 0"),
+        ("feedback 3 --set gd=1/0", "gd: expected a number above 0 and up to 1"),
+        ("feedback 3 --set w=1/2/3", "w: expected a number above 0"),
         ("paws 3", "No such command 'paws'"),
     ],
 )

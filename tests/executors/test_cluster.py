@@ -51,7 +51,7 @@ class Dask:
         self.address = ""
 
     def _start(self, name: str, *options: str) -> None:
-        given = {"--tls-ca-file": "ca_file", "--tls-cert": "certificate", "--tls-key": "key"}
+        given = {"--tls-ca-file": "ca", "--tls-cert": "cert", "--tls-key": "key"}
         tls = [word for option, key in given.items() if self.tls for word in (option, self.tls[key])]
         self._logs.append(self._folder / f"log-{len(self._logs)}")
         with self._logs[-1].open("wb") as file:
@@ -86,7 +86,7 @@ class Dask:
 
     def cluster(self, notify: Callable[[str], None] = lambda sentence: None) -> Cluster:
         """Return an executor for the cluster."""
-        return Cluster(address=self.address, notify=notify, **self.tls)
+        return Cluster(address=self.address, notify=notify, tls=self.tls)
 
     @property
     def printed(self) -> str:
@@ -109,7 +109,7 @@ def _certificates(folder: Path) -> dict[str, str]:
         "x509 -req -in me.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out me.pem -days 2",
     ):
         subprocess.run([openssl, *command.split()], cwd=folder, check=True, capture_output=True)
-    files = {"ca_file": "ca.pem", "certificate": "me.pem", "key": "me.key"}
+    files = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key"}
     return {name: str(folder / file) for name, file in files.items()}
 
 
@@ -232,8 +232,7 @@ def test_cluster_survives_a_crashing_task(restarting: Dask, monkeypatch: pytest.
 
 def test_workers_of_this_machine_listen_nowhere() -> None:
     before = listening()
-    given = dict.fromkeys(("jobs", "ca_file", "certificate", "key"))
-    executor = Execution(scheduler="local:2", **given).executor(9, lambda sentence: None)
+    executor = Execution(scheduler="local:2", jobs=None, tls={}).executor(9, lambda sentence: None)
     call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.01})
     with executor:
         results = list(executor.run(tasks_for(call, [{"x": x} for x in range(20)]), call))
@@ -266,15 +265,15 @@ def test_unreachable_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_tls_is_not_done_without() -> None:
     call = Call(f"{FUNCTIONS}:squared")
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({}, "--tls-ca-file"),
-        ({"ca_file": __file__, "certificate": "no.pem"}, "no.pem"),
+    refused: list[tuple[dict[str, str], str]] = [
+        ({}, "--tls ca="),
+        ({"ca": __file__, "cert": "no.pem"}, "no.pem"),
     ]
     for given, named in refused:
         with pytest.raises(ExecutorError, match=named):
-            list(Cluster(address="tls://127.0.0.1:1", **given).run(tasks_for(call, [{"x": 1}]), call))
+            list(Cluster(address="tls://127.0.0.1:1", tls=given).run(tasks_for(call, [{"x": 1}]), call))
     with pytest.raises(ExecutorError, match="tls://"):
-        list(Cluster(address="tcp://127.0.0.1:1", ca_file="x").run(tasks_for(call, [{"x": 1}]), call))
+        list(Cluster(address="tcp://127.0.0.1:1", tls={"ca": "x"}).run(tasks_for(call, [{"x": 1}]), call))
 
 
 def test_other_code_is_refused() -> None:

@@ -65,7 +65,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     help="Compare each interface separately. The order of frames on different interfaces is ignored.",
 )
 @click.option(
-    "-s", "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1),
+    "-s", "--snaplen", "snap_octets", metavar="N", type=click.IntRange(1, 2**31 - 1),
     help="Compare only the first N octets of each frame, for captures with different snap lengths.",
 )  # fmt: skip
 @filter_option("Compare only frames that this display filter selects, in both captures.")

@@ -24,13 +24,13 @@ _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
     "-i", "--interface", "interfaces", metavar="IF", multiple=True,
     help="Check this interface, even if it is down (default: all Ethernet interfaces that are up).",
 )  # fmt: skip
-@click.option("--fix", is_flag=True, help="Fix the MTU and offloads.")
+@click.option("--apply", is_flag=True, help="Correct the MTU and offloads.")
 @click.option(
     "--neighbours", "wait", metavar="TIME",
     help="Wait this long, such as 35s, for LLDP on each interface, and show what the other end advertises.",
 )  # fmt: skip
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
-def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str) -> int:
+def command(interfaces: tuple[str, ...], apply: bool, wait: str | None, form: str) -> int:
     """Check this machine's capabilities, programs, links, MTU, offloads and flow control.
 
     Each finding names a function that will not work, and the command that fixes it. Exits with 1 if there
@@ -38,7 +38,7 @@ def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str)
 
     \b
     ecmproto doctor
-    ecmproto doctor -i eth0 --fix
+    ecmproto doctor -i eth0 --apply
     ecmproto doctor -i eth0 --neighbours 35s
     """
     from ecmproto.control.live.doctor import examine, mended, of_neighbours
@@ -51,7 +51,7 @@ def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str)
         checks = sorted(
             [*checks, *of_neighbours(list(names), wait_ns)], key=lambda check: _position(check, names)
         )
-    if fix:
+    if apply:
         checks = [mended(check) for check in checks]
     echo(json.dumps(_document(checks), indent=2) if form == "json" else _table(checks), wrap=form != "json")
     findings = sum(check.state == "finding" for check in checks)

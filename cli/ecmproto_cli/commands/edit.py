@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     "--snaplen",
     "snap_octets",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 2**31 - 1),
     help="Truncate frames to N octets.",
 )
 @click.option(

@@ -21,8 +21,9 @@ from ecmproto.units import (
     format_share,
     format_time,
     frames_per_second,
+    parse_octets,
 )
-from ecmproto_cli.options import RATE, SIZE, TIME, F
+from ecmproto_cli.options import RATE, SIZE, TIME, F, keyed_option
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo
 
@@ -30,6 +31,8 @@ SCHEMA = "ecmproto/units/1"
 _MIN_FRAME_OCTETS = 60
 _MAX_FRAME_OCTETS = 65_531
 _MAX_FEEDBACK = 63
+_QCN = {"gd": "1/128", "qeq": "26kB", "w": "2"}
+"""Parameters of ``units feedback`` and their defaults."""
 
 
 @click.group()
@@ -41,7 +44,7 @@ def command() -> None:
     ecmproto units headroom --speed 100G --cable 40m --largest 9216B
     ecmproto units bdp --speed 25G --delay 12us
     ecmproto units frame 60B --speed 10G
-    ecmproto units feedback 40 --rate 10G
+    ecmproto units feedback 40 --limiter-rate 10G
     """
 
 
@@ -313,18 +316,18 @@ def frame(octets: int, rate: int, form: str) -> None:
 
 @command.command()
 @click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MAX_FEEDBACK))
-@click.option("--rate", type=RATE, help="Current rate of the limiter that receives the feedback.")
 @click.option(
-    "--gd", metavar="GAIN", default="1/128", show_default=True, help="Gain Gd of the reaction point."
+    "--limiter-rate", "rate", type=RATE, help="Current rate of the limiter that receives the feedback."
 )
-@click.option(
-    "--qeq", type=SIZE, default="26kB", show_default=True, help="Set point of the congestion point."
-)
-@click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Weight of Qdelta.")
+@keyed_option(
+    "--set", "given", metavar="NAME=VALUE", keys=dict.fromkeys(_QCN, ()),
+    help="Set a parameter of QCN.  [default: gd=1/128, qeq=26kB, w=2]",
+)  # fmt: skip
 @_options
-def feedback(qntz_fb: int, rate: int | None, gd: str, qeq: int, weight: str, form: str) -> None:
+def feedback(qntz_fb: int, rate: int | None, given: dict[str, str], form: str) -> None:
     """Compute the queue and the remaining rate from a CNM's Quantized Feedback, 0 to 63."""
-    gain, w = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024)
+    gd, size, weight = (_QCN | given).values()
+    gain, qeq, w = _ratio(gd, "gd", 1), parse_octets(size), _ratio(weight, "w", 1024)
     full = qeq * (2 * w + 1)
     minimum = math.ceil(full * qntz_fb / _MAX_FEEDBACK)
     # a station decreases its rate by at most half (802.1Q, ieee8021CnRpgMinDecFac)

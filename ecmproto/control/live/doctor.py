@@ -54,7 +54,7 @@ _CAPABILITIES = {
     12: (
         "CAP_NET_ADMIN",
         "note",
-        "changing interfaces (--fix), and receive buffers above the system limit",
+        "changing interfaces (--apply), and receive buffers above the system limit",
     ),
     21: ("CAP_SYS_ADMIN", "note", "network namespaces"),
 }

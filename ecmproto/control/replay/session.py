@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
 from numpy.typing import NDArray
 
+from ecmproto.arguments import Assignments, assigned, checked
 from ecmproto.control.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
 from ecmproto.control.engine.port import machine_on_port
 from ecmproto.control.mechanisms.api.machine import Machine
@@ -141,7 +142,7 @@ def replay(
     captures: Captures,
     mechanism: str,
     *,
-    set: Mapping[str, object] | None = ...,
+    set: Assignments | None = ...,
     closed: bool = ...,
     speed: str | int = ...,
     buffer: str | int = ...,
@@ -160,7 +161,7 @@ def replay(
     captures: Captures,
     mechanism: list[str] | tuple[str, ...],
     *,
-    set: Mapping[str, object] | None = ...,
+    set: Assignments | None = ...,
     closed: bool = ...,
     speed: str | int = ...,
     buffer: str | int = ...,
@@ -174,11 +175,12 @@ def replay(
     outer: bool = ...,
     ethertypes: EtherTypes = ...,
 ) -> Comparison: ...
+@checked
 def replay(
     captures: Captures,
     mechanism: str | Sequence[str],
     *,
-    set: Mapping[str, object] | None = None,
+    set: Assignments | None = None,
     closed: bool = False,
     speed: str | int = "10G",
     buffer: str | int = "500kB",
@@ -198,10 +200,10 @@ def replay(
     Several captures are replayed as one capture. In an open loop, frames arrive at a congestion point at the
     captured times. With ``closed``, each source is a station, and the station's reaction point delays the
     departures. The options of ``ecmproto replay`` apply. Rates in bit/s, sizes in octets and times in ns are
-    numbers, or text with units. ``set`` are parameters of the mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``).
-    Further keywords are parameters too, without type checks. ``output`` is the path of the resulting capture.
-    ``outer`` replays the outer frames of mirrors and tunnels instead of the inner frames. Raises
-    ParameterError for a value out of range, and CaptureError for an unreadable capture.
+    numbers, or text with units. ``set`` are parameters of the mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``
+    or ``["qeq=33kB"]``). Further keywords are parameters too, without type checks. ``output`` is the path of
+    the resulting capture. ``outer`` replays the outer frames of mirrors and tunnels instead of the inner
+    frames. Raises ParameterError for a value out of range, and CaptureError for an unreadable capture.
     """
     names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
@@ -221,7 +223,7 @@ def replay(
     delay_ns = parse_time(feedback_delay) if isinstance(feedback_delay, str) else feedback_delay
     loop = LoopConfig(link_rate_bps=served.rate_bps, feedback_delay_ns=delay_ns) if closed else None
     number = secrets.randbelow(2**32) if seed is None else seed
-    assignments = [f"{name}={value}" for name, value in {**(set or {}), **parameters}.items()]
+    assignments = [*assigned(set), *assigned(parameters)]
     outcomes = []
     for name in names:
         machine = machine_on_port(

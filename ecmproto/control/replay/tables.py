@@ -9,7 +9,15 @@ from ecmproto.control.engine.statistics import FlowRates
 from ecmproto.control.replay.summary import PortSummary, ReplaySummary, StationsSummary
 from ecmproto.errors import counted, escaped
 from ecmproto.tables import Paint, bars, columns_of, pairs, plain, queue_curves, sparkline
-from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
+from ecmproto.units import (
+    NS_PER_S,
+    format_index,
+    format_octets,
+    format_rate,
+    format_share,
+    format_time,
+    one_precision,
+)
 
 WIDTH = 80
 """The default width of a table with curves."""
@@ -123,7 +131,8 @@ def _lengths(queue: QueueStatistics) -> str:
         ("p99", queue.p99_octets),
         ("peak", queue.peak_octets),
     )
-    return ", ".join(f"{name} {format_octets(value)}" for name, value in values)
+    texts = one_precision([[f"{name} {format_octets(value)}" for name, value in values]])
+    return ", ".join(texts[0])
 
 
 def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
@@ -196,7 +205,7 @@ def _flows(flows: Sequence[FlowRates], duration_ns: int, paint: Paint) -> str:
         rows.append((flow.label, text))
     if len(flows) > _FLOWS_SHOWN:
         rows.append(("…", f"and {len(flows) - _FLOWS_SHOWN} more"))
-    return f"{paint('flows', 'title')}\n{pairs(rows, paint=paint)}"
+    return f"{paint('flows', 'title')}\n{pairs(rows, even=True, paint=paint)}"
 
 
 def comparison_table(

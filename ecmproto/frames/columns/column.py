@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ecmproto.arguments import listed
 from ecmproto.errors import SpecError
 from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.columns.octets import copy_octets
@@ -215,7 +216,7 @@ def fields_named(names: Iterable[str] | None) -> tuple[FilterField, ...]:
 
     Raises SpecError, with the nearest name, for an unknown name.
     """
-    return _fields_named(None if names is None else tuple(names))
+    return _fields_named(None if names is None else tuple(listed(names)))
 
 
 @functools.lru_cache(maxsize=32)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
+from ecmproto.arguments import checked
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, open_captures
 from ecmproto.frames.capture.names import is_pipe
 from ecmproto.frames.capture.writer import Sink, open_sink
@@ -107,6 +108,7 @@ def _same(columns: Columns) -> Columns:
     return columns
 
 
+@checked
 def record_batches(
     path: CapturePath,
     fields: Iterable[str] | None = None,
@@ -138,6 +140,7 @@ def _record_batch_of(columns: PendingColumns, schema: pa.Schema) -> pa.RecordBat
     return record_batch_of(columns() if callable(columns) else columns, schema)
 
 
+@checked
 def read_table(
     path: CapturePath,
     fields: Iterable[str] | None = None,

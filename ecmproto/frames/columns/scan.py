@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ecmproto.arguments import checked
 from ecmproto.errors import MissingDependencyError
 from ecmproto.frames.columns.arrow import Addresses, Repeated, schema_of
 from ecmproto.frames.columns.column import fields_named
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import polars
 
 
+@checked
 def scan_capture(
     path: CapturePath,
     fields: Iterable[str] | None = None,

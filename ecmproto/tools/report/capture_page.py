@@ -26,7 +26,15 @@ from ecmproto.tools.report.page import (
 from ecmproto.tools.report.panels import Panels, TimeAxis
 from ecmproto.tools.report.run import time_scale, value_text
 from ecmproto.tools.report.sheet import WIDE, Format, Moments, Sheet, legend_px, require_matplotlib, shortened
-from ecmproto.units import NS_PER_S, format_octets, format_rate, format_share, format_time, per_second
+from ecmproto.units import (
+    NS_PER_S,
+    format_octets,
+    format_rate,
+    format_share,
+    format_time,
+    one_precision,
+    per_second,
+)
 from ecmproto.wire.formats.text import mac_text
 
 if TYPE_CHECKING:
@@ -200,7 +208,7 @@ def statistics_page(statistics: Statistics, capture: str) -> str:
 def _table(name: str, heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
     """Return a section with a table. Without rows, the section is empty."""
     table = Table(
-        name=name, label=heading, columns=columns, rows=rows[:_MAX_ROWS], css_class="results",
+        name=name, label=heading, columns=columns, rows=one_precision(rows[:_MAX_ROWS]), css_class="results",
         more=max(0, len(rows) - _MAX_ROWS), is_broad=len(columns) > _BROAD_ABOVE,
     )  # fmt: skip
     return Section(name, heading, [table] if rows else [])

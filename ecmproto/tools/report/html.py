@@ -32,7 +32,7 @@ from ecmproto.tools.report.run import (
     value_text,
 )
 from ecmproto.tools.report.sheet import WIDE, require_matplotlib
-from ecmproto.units import format_octets, format_time
+from ecmproto.units import format_octets, format_time, one_precision
 
 MECHANISMS: Mapping[str, str] = {
     "qcn": (
@@ -263,19 +263,22 @@ def _results(runs: Sequence[Run]) -> list[Block]:
     caption = f"Results of the run{span}." if len(runs) == 1 else f"Results of the runs{span}, side by side."
     if any(cell.best for row in rows for cell in row.cells):
         caption += " ★ marks the best value of a row, unless most runs share it; bars compare a row's values."
+    even = one_precision([[cell.text for cell in row.cells] for row in rows])
     table = Table(
         name="results", caption=caption, columns=("Measure", *short_names(runs)),
-        rows=[_result_row(row) for row in rows], is_broad=len(runs) > _BROAD_ABOVE,
+        rows=[*map(_result_row, rows, even)], is_broad=len(runs) > _BROAD_ABOVE,
         css_class="results" if len(runs) > 1 else "results single",
     )  # fmt: skip
     return [table]
 
 
-def _result_row(row: ComparisonRow) -> list[str | Cell]:
-    if len(row.cells) < 2 or not row.better:
-        return [row.label, *(Cell(cell.text, best=cell.best) for cell in row.cells)]
+def _result_row(row: ComparisonRow, texts: Sequence[str]) -> list[str | Cell]:
+    compared = len(row.cells) > 1 and bool(row.better)
     label = Cell(row.label, hint="less is better" if row.better == "low" else "more is better")
-    return [label, *(Cell(cell.text, part=cell.part, best=cell.best) for cell in row.cells)]
+    return [label if compared else row.label, *(
+        Cell(text, part=cell.part if compared else None, best=cell.best)
+        for text, cell in zip(texts, row.cells, strict=True)
+    )]  # fmt: skip
 
 
 def _table(table: ReportTable, number: int) -> Table:

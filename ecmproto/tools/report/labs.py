@@ -12,6 +12,7 @@ from ecmproto.control.lab.results.measurements import RunFigures
 from ecmproto.control.lab.results.outcome import (
     HEADINGS,
     Outcome,
+    cells_of,
     control_text,
     explanations,
     problems,
@@ -40,7 +41,7 @@ from ecmproto.tools.report.run import (
     quantiles,
 )
 from ecmproto.tools.report.sheet import drawn_png, drawn_svg, standalone_svg
-from ecmproto.units import NS_PER_S, format_time
+from ecmproto.units import NS_PER_S, format_time, one_precision
 
 _MESSAGE_MARKS = 2000
 """The maximum number of windows with message marks."""
@@ -99,7 +100,7 @@ def _name(outcome: Outcome) -> str:
 
 def _table(outcome: Outcome) -> ReportTable:
     seeds = ", ".join(map(str, outcome.seeds))
-    cells = [row.cells() for row in outcome.rows]
+    cells = cells_of(outcome.rows)
     used = used_columns(cells)
     return ReportTable(
         heading="Results and published figures" if HEADINGS.index("published") in used else "Results",
@@ -114,7 +115,7 @@ def _size_table(name: str, outcome: Outcome) -> ReportTable:
         heading=f"Completion times by size: {name}",
         caption="Of all seeds, beside those in an empty network (slowdown).",
         columns=tuple(map(str.capitalize, SIZE_HEADINGS)),
-        rows=tuple(size.cells() for size in outcome.sizes),
+        rows=one_precision([size.cells() for size in outcome.sizes]),
     )
 
 

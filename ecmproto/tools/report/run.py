@@ -259,7 +259,7 @@ class ReportTable:
     heading: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

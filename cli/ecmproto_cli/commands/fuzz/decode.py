@@ -25,7 +25,7 @@ from ecmproto_cli.commands.fuzz import (
     timeout_of,
 )
 from ecmproto_cli.errors import FINDINGS
-from ecmproto_cli.options import SIZE, TIME
+from ecmproto_cli.options import SIZE, TIME, jobs_option, processors
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ FRAMES = ("frames", "messages")
     show_default=True,
     help="Folder for state and findings.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes."
-)
+@jobs_option
 @click.option(
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
     help="Run a check on one batch in N (0 disables the check). May be repeated.",
@@ -77,7 +75,7 @@ def command(
     index: int | None,
     as_is: bool,
     out: str,
-    jobs: int,
+    jobs: int | None,
     every: dict[str, int],
     timeout: int,
     memory: int,
@@ -97,7 +95,7 @@ def command(
     from ecmproto.tools.fuzz.judgement import Bounds
 
     check_single(paths, seed, index, as_is, runs, duration, "runs the inputs", "a case")
-    if (as_is or index is not None) and (every or jobs > 1):
+    if (as_is or index is not None) and (every or jobs):
         raise click.UsageError("--jobs and --every apply to campaigns, not to a single case")
     bounds = Bounds(seconds=timeout_of(timeout), memory_octets=memory)
     seconds = duration_of(duration, runs)
@@ -108,7 +106,7 @@ def command(
         return _case(what, corpus, seed, index, bounds)
     reads = list(itertools.chain.from_iterable(("-r", os.path.relpath(path)) for path in paths))
     reads += ["-Y", filter.text] if filter is not None else []
-    return _campaign(what, reads, corpus, Path(out), seed, seconds, runs, bounds, every, jobs)
+    return _campaign(what, reads, corpus, Path(out), seed, seconds, runs, bounds, every, jobs or processors())
 
 
 def _shares(given: tuple[str, ...]) -> dict[str, int]:

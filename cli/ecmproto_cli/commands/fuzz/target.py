@@ -25,7 +25,7 @@ from ecmproto_cli.commands.fuzz import (
     timeout_of,
 )
 from ecmproto_cli.errors import FINDINGS
-from ecmproto_cli.options import SIZE, TIME
+from ecmproto_cli.options import SIZE, TIME, jobs_option, processors
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -51,10 +51,7 @@ WHAT = ("frames", "captures", "both")
     "--frames-per-run", type=click.IntRange(min=1, max=1_000_000),
     help="Number of frames per run.  [default: 64, then more if the program is fast]",
 )  # fmt: skip
-@click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1, max=256), default=1, show_default=True,
-    help="Number of programs that run at the same time.",
-)  # fmt: skip
+@jobs_option
 @click.option(
     "--timeout",
     type=TIME,
@@ -87,7 +84,7 @@ def command(
     duration: int | None,
     runs: int | None,
     frames_per_run: int | None,
-    jobs: int,
+    jobs: int | None,
     timeout: int,
     memory: int,
     failing: tuple[int, ...],
@@ -108,7 +105,7 @@ def command(
     ecmproto fuzz target --as-is -r case.pcap --memory 100MB -- ./my-decoder {}
     """
     from ecmproto.tools.fuzz.command import Command
-    from ecmproto.tools.fuzz.target import TargetCampaign
+    from ecmproto.tools.fuzz.target import MAX_JOBS, TargetCampaign
 
     program = Command(
         arguments=_placed(arguments),
@@ -126,7 +123,9 @@ def command(
     folder = Path(out)
     corpora = _corpora(what, paths, filter)
     feed = _feed(corpora, seed_for(folder, seed))
-    campaign = TargetCampaign(program, feed, folder, frames_per_run=frames_per_run, jobs=jobs)
+    campaign = TargetCampaign(
+        program, feed, folder, frames_per_run=frames_per_run, jobs=jobs or min(processors(), MAX_JOBS)
+    )
     session = Session(
         duration_s=seconds, noun="frames" if what == "frames" else "cases", interrupt=DeferredInterrupt()
     )

@@ -461,11 +461,11 @@ def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[s
     ]
     rows += [(_label(name), _value(name, value)) for name, value in snapshot.counters.items() if value]
     if rows:
-        parts.append(pairs(rows, width=_NAMES))
+        parts.append(pairs(rows, width=_NAMES, even=True))
     for heading, counts in (("messages sent", snapshot.messages), ("mechanism", snapshot.mechanism)):
         shown = [(_label(name), _value(name, value)) for name, value in counts.items() if value]
         if shown:
-            parts.append(paint(heading, "title") + "\n" + pairs(shown, width=_NAMES))
+            parts.append(paint(heading, "title") + "\n" + pairs(shown, width=_NAMES, even=True))
     return "\n\n".join(parts)
 
 

@@ -19,7 +19,7 @@ from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import counted
 from ecmproto.tables import Paint, Tabular, columns_of, pairs, plain, queue_curves
-from ecmproto.units import format_octets, format_share, format_time
+from ecmproto.units import format_octets, format_share, format_time, one_precision
 
 STANDARD = (
     "queue.mean", "queue.std", "queue.p50", "queue.p99", "queue.peak", "queue.settling(25%)", "throughput",
@@ -168,7 +168,7 @@ class FigureRow:
         return f"outside, {how}" if seeds == 1 else f"inside on {met} of {seeds}; worst {how}"
 
     def _texts(self, values: Sequence[float]) -> str:
-        texts = [self.figure.show(value) for value in values]
+        ((*texts,),) = one_precision([[self.figure.show(value) for value in values]])
         if len(texts) > 1 and len(set(texts)) == 1:
             return f"{len(texts)} × {texts[0]}"
         units = {text.rpartition(" ")[2] for text in texts if " " in text}
@@ -514,6 +514,13 @@ HEADINGS = ("figure", "result", "range", "published", "band", "verdict")
 """Column headings of tables of figures."""
 
 
+def cells_of(rows: Sequence[FigureRow]) -> list[tuple[str, ...]]:
+    """Return the cells of rows under `HEADINGS`. Results and ranges have one precision."""
+    texts = [row.cells() for row in rows]
+    even = one_precision([row[1:3] for row in texts])
+    return [(row[0], *own, *row[3:]) for row, own in zip(texts, even, strict=True)]
+
+
 def used_columns(cells: Sequence[tuple[str, ...]]) -> list[int]:
     """Return the indices of columns that are not empty; the first two columns are always included."""
     return [column for column in range(len(HEADINGS)) if column < 2 or any(row[column] for row in cells)]
@@ -521,7 +528,7 @@ def used_columns(cells: Sequence[tuple[str, ...]]) -> list[int]:
 
 def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
     """Return figures as lines of text, without empty columns."""
-    cells = [row.cells() for row in rows]
+    cells = cells_of(rows)
     used = used_columns(cells)
     widths = {column: max(len(row[column]) for row in (HEADINGS, *cells)) for column in used}
     lines = []
@@ -566,11 +573,12 @@ class Comparison:
         published = {row.figure.text: row.published_text() for row in first.rows}
         names = list(self.outcomes)
         lines: list[tuple[str, list[str]]] = [("", [*names, "published"])]
+        quoted = 1
         for text in self.figures:
             medians = [outcome.row(text).ours_text() for outcome in self.outcomes.values()]
             lines.append((text, [*medians, published.get(text, "")]))
         if not any(cells[-1] for _, cells in lines[1:]):
-            lines = [(text, cells[:-1]) for text, cells in lines]
+            lines, quoted = [(text, cells[:-1]) for text, cells in lines], 0
         seeds = ", ".join(map(str, first.seeds))
         title = f"{paint(first.experiment.name, 'title')}: {first.experiment.title}; {', '.join(names)}"
         facts = [
@@ -578,7 +586,9 @@ class Comparison:
             ("queue of", first.runs[0].main_port),
             ("seeds" if len(first.seeds) > 1 else "seed", seeds),
         ]
-        table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
+        table = "\n".join(
+            line.rstrip() for line in columns_of(lines, quoted=quoted, paint=paint).splitlines()
+        )
         parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint, width)]
         remarks = [
             f"{name}: {line}"
