@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -151,7 +152,9 @@ def test_an_unknown_field_names_the_nearest(mixed: Path) -> None:
         ecmproto.decode(b"")
 
 
-WRONG = (None, True, -1, 1.5, "", "x", b"x", [], [1], {1: 2}, object(), ("a=b",), 2**70)
+API: Any = ecmproto
+"""The package without types, for arguments of wrong types."""
+WRONG: tuple[object, ...] = (None, True, -1, 1.5, "", "x", b"x", [], [1], {1: 2}, object(), ("a=b",), 2**70)
 
 
 @pytest.mark.parametrize("name", ["dissect", "stats", "check", "diff", "edit", "replay", "lab", "read_table"])
@@ -175,13 +178,13 @@ def test_wrong_arguments_raise_errors_of_ecmproto(name: str, mixed: Path, tmp_pa
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda path: ecmproto.edit(path, path, set=[7]), "set: expected a mapping of names to values"),
-        (lambda path: ecmproto.stats(path, speed=-1), 'speed: expected a rate such as "10G"'),
-        (lambda path: ecmproto.check(path, count=0), "count: expected a whole number from 1 to"),
-        (lambda path: ecmproto.replay(path, "qcn", closed=1), "closed: expected True or False, got 1"),
-        (lambda path: ecmproto.diff(path, path, align_time="none "), "none or offset or drift, got 'none '"),
+        (lambda path: API.edit(path, path, set=[7]), "set: expected a mapping of names to values"),
+        (lambda path: API.stats(path, speed=-1), 'speed: expected a rate such as "10G"'),
+        (lambda path: API.check(path, count=0), "count: expected a whole number from 1 to"),
+        (lambda path: API.replay(path, "qcn", closed=1), "closed: expected True or False, got 1"),
+        (lambda path: API.diff(path, path, align_time="none "), "none or offset or drift, got 'none '"),
         (
-            lambda path: ecmproto.read_table(path, filter=7),
+            lambda path: API.read_table(path, filter=7),
             "filter: expected a display filter as text, got 7",
         ),
     ],

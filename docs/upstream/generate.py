@@ -38,9 +38,11 @@ def ksy(cls: type[Layer]) -> str:
 def _kaitai_type(field: Field) -> list[str]:
     if field.bits is None:
         return _kaitai_size(field)
-    if field.kind == "sint" and field.bits in (8, 16, 32, 64) and not field.bit_offset % 8:
-        return [f"type: s{field.bits // 8}"]
-    if field.bits > 64:
+    aligned = not field.bit_offset % 8
+    if field.bits in (8, 16, 32, 64) and aligned:
+        return [f"type: {'s' if field.kind == 'sint' else 'u'}{field.bits // 8}"]
+    # JavaScript reads at most 32 bits as a number
+    if field.bits > 32 and not field.bits % 8 and aligned:
         return [f"size: {field.bits // 8}"]
     return [f"type: b{field.bits}"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from docs.upstream.generate import FOLDER, files, formats, ksy, p4
-from ecmproto.wire.codec import Layer
+from ecmproto.wire.codec import CNM, Layer, encode
 from tests.conftest import CI, requires
 
 
@@ -38,9 +38,42 @@ def test_headers_have_the_declared_widths(cls: type[Layer]) -> None:
     declared = sum(field.bits for field in cls.layout if field.bits is not None)
     assert sum(map(int, re.findall(r"^    (?:bit|int)<(\d+)>", p4(cls), re.MULTILINE))) == declared
     text = ksy(cls)
-    octets = re.findall(r"type: s(\d)$|size: (\d+)$", text, re.MULTILINE)
+    octets = re.findall(r"type: [su](\d)$|size: (\d+)$", text, re.MULTILINE)
     bits = sum(map(int, re.findall(r"type: b(\d+)$", text, re.MULTILINE)))
     assert bits + 8 * sum(int(number) for pair in octets for number in pair if number) == declared
+
+
+KAITAI = """
+const fs = require("fs"), compiler = require("kaitai-struct-compiler"), yaml = require("js-yaml");
+const Stream = require("kaitai-struct/KaitaiStream"), [octets, ...paths] = process.argv.slice(1);
+(async () => {
+  for (const path of paths) {
+    const specification = yaml.load(fs.readFileSync(path, "utf8"));
+    const files = await compiler.compile("javascript", specification, null, false);
+    for (const [name, text] of Object.entries(files)) fs.writeFileSync(name, text);
+  }
+  const found = require("./Cnm.js"), cnm = new (found.Cnm || found)(new Stream(Buffer.from(octets, "hex")));
+  const values = [cnm.qntzFb, cnm.qOffset, cnm.qDelta, cnm.encapPrio, cnm.msduLength, cnm.msdu.length];
+  console.log(values.join(" "));
+})();
+"""
+
+
+def test_kaitai_compiles_the_specifications(tmp_path: Path) -> None:
+    """Compile all specifications with kaitai-struct-compiler from npm, and read a CNM with the result."""
+    node = shutil.which("node") or pytest.skip("node is not installed")
+    environment = {**os.environ, "NODE_PATH": os.environ.get("NODE_PATH", "/usr/lib/node_modules")}
+    modules = "['kaitai-struct-compiler', 'kaitai-struct', 'js-yaml'].forEach(require.resolve)"
+    if subprocess.run([node, "-e", modules], check=False, capture_output=True, env=environment).returncode:
+        pytest.skip("needs kaitai-struct-compiler, kaitai-struct and js-yaml from npm in NODE_PATH")
+    message = CNM(qntz_fb=40, q_offset=-400, q_delta=30, encap_prio=3, msdu_length=5, msdu=b"12345")
+    octets = encode(message).hex()
+    paths = sorted(map(str, (FOLDER / "kaitai").glob("*.ksy")))
+    done = subprocess.run(
+        [node, "-e", KAITAI, octets, *paths], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert (done.stdout, done.stderr) == ("40 -400 30 3 5 5\n", "")
+    assert len(list(tmp_path.iterdir())) == len(paths) == 7
 
 
 def test_packages_have_the_declared_dependencies() -> None:

@@ -17,7 +17,7 @@ seq:
     type: b6
   - id: cpid
     doc: "congestion point identifier: MAC and local number (802.1Q 33.4)"
-    type: b64
+    type: u8
   - id: q_offset
     doc: "cnmQOffset = Qeq − Qlen: negative when congested (the opposite of ECM's Qoff) [64 octets]"
     type: s2
@@ -32,10 +32,10 @@ seq:
     type: b13
   - id: encap_dst
     doc: "Encapsulated destination MAC: DA of the sampled frame (802.1Q 33.4)"
-    type: b48
+    size: 6
   - id: msdu_length
     doc: "Encapsulated MSDU length, 0..64 [octets] (802.1Q 33.4)"
-    type: b16
+    type: u2
   - id: msdu
     doc: "Encapsulated MSDU: the sampled frame from its payload EtherType or length on"
     size: msdu_length

@@ -8,7 +8,7 @@ doc: "IBTA annex A17.9.3"
 seq:
   - id: opcode
     doc: "transport and operation (IBTA vol. 1, 9.2.1)"
-    type: b8
+    type: u1
   - id: se
     doc: "solicited event (IBTA vol. 1, 9.2.3)"
     type: b1
@@ -23,7 +23,7 @@ seq:
     type: b4
   - id: p_key
     doc: "partition key (IBTA vol. 1, 9.2.7)"
-    type: b16
+    type: u2
   - id: fecn
     doc: "the packet met congestion (FECN) (IBTA vol. 1, A10.2.1)"
     type: b1

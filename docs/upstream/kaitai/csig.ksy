@@ -20,4 +20,4 @@ seq:
     type: b7
   - id: etype
     doc: "EtherType of the payload, or its length in octets if 1500 or less (draft-ravi-ippm-csig)"
-    type: b16
+    type: u2
