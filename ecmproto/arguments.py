@@ -1,4 +1,4 @@
-"""Arguments of the functions that correspond to commands: `checked`, `listed`, `words` and `assigned`.
+"""Arguments of the functions that correspond to commands, which `checked` checks.
 
 An argument has one meaning in all these functions, so the type of its values is declared once.
 """
@@ -27,7 +27,7 @@ def listed(values: Iterable[str]) -> list[str]:
     return [values] if isinstance(values, str) else list(values)
 
 
-def words(values: Iterable[str]) -> list[str]:
+def comma_separated(values: Iterable[str]) -> list[str]:
     """Return the words of texts, which are separated by commas."""
     return [word.strip() for text in listed(values) for word in text.split(",") if word.strip()]
 
@@ -74,8 +74,8 @@ def _quantity(example: str) -> _Rule:
     return lambda value: isinstance(value, str) or is_number(value), example
 
 
-def _one_of(*words: str) -> _Rule:
-    return lambda value: value in words if isinstance(value, str) else False, " or ".join(words)
+def _one_of(*choices: str) -> _Rule:
+    return lambda value: value in choices if isinstance(value, str) else False, " or ".join(choices)
 
 
 _TEXT: _Rule = lambda value: isinstance(value, str), "a text"

@@ -183,9 +183,9 @@ def one_precision(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[_FIGURES.sub(replaced, text) for text in row] for row in rows]
 
 
-def _kind(found: re.Match[str]) -> str:
-    """Return the kind of figures: a base unit, or the dimension of a unit with a prefix."""
-    return f"{found[2]} only" if found[2] in ("b/s", "B", "/s", "ns") else found[3] or "s"
+def _kind(figure: re.Match[str]) -> str:
+    """Return the kind of a figure: a base unit, or the dimension of a unit with a prefix."""
+    return f"{figure[2]} only" if figure[2] in ("b/s", "B", "/s", "ns") else figure[3] or "s"
 
 
 def _significant(number: str) -> int:

@@ -195,7 +195,7 @@ def test_wrong_types_are_named(call: Callable[[Path], object], expected: str, mi
     assert expected in str(caught.value)
 
 
-def test_arguments_may_be_written_as_on_the_command_line(mixed: Path, tmp_path: Path) -> None:
+def test_arguments_are_accepted_as_on_command_lines(mixed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.pcap"
     ecmproto.edit(mixed, out, set=["vlan.id=7", "vlan.priority=2"], strip="cntag", filter="cnm")
     assert (

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
-from ecmproto.arguments import Assignments, assigned, checked, listed, words
+from ecmproto.arguments import Assignments, assigned, checked, comma_separated, listed
 from ecmproto.control.lab.results.outcome import Outcome
 from ecmproto.control.lab.results.running import Runs, runs_named
 from ecmproto.control.lab.setup.changes import Changes
@@ -128,7 +128,7 @@ def check(
     test = None if filter is None else compile_filter(filter)
     texts = dict(text.split("=", 1) for text in assigned(set))
     with _opened(captures, outer=outer, ethertypes=ethertypes) as reader:
-        rules = chosen(words(select), words(ignore))
+        rules = chosen(comma_separated(select), comma_separated(ignore))
         return check_capture(reader, rules, texts, filter=test, limit=count, ethertypes=ethertypes)
 
 
@@ -177,7 +177,7 @@ def diff(
     CaptureError, FilterError, SpecError and ParameterError.
     """
     tolerances = dict(text.split("=", 1) for text in assigned(tolerance))
-    rules = rules_of(words(ignore), tolerances, align_time=align_time, by_interface=per_interface)
+    rules = rules_of(comma_separated(ignore), tolerances, align_time=align_time, by_interface=per_interface)
     test = None if filter is None else compile_filter(filter)
     listed: list[dict[str, Any]] = []
     with Comparison(
@@ -230,7 +230,7 @@ def edit(
             drop="selected" if delete else "others" if keep else "",
             frames=None if frames is None else frames_from(frames),
             span=span_from(start, stop),
-            strip=tuple(map(tag_named, words(strip))),
+            strip=tuple(map(tag_named, comma_separated(strip))),
             tags=tuple(map(tag_from, listed(add_tag))),
             snap_octets=snaplen,
             fix=fix,

@@ -88,8 +88,8 @@ def test_a_run_shows_figures_beside_published_bands(scenario: str, capsys: Captu
     shown = capsys.readouterr()
     assert shown.err == "ecmproto: seed 2\n"
     rows = [line.split() for line in shown.out.splitlines()]
-    assert ["queue.p50", "22", "kB", "20", "kB", "…", "25", "kB", "inside"] in rows
-    row = ["sum(rate(bulk))", "5", "Gb/s", "9.9", "Gb/s", "published:", "not", "met,", "0.505", "×"]
+    assert ["queue.p50", "22.00", "kB", "20", "kB", "…", "25", "kB", "inside"] in rows
+    row = ["sum(rate(bulk))", "5.0", "Gb/s", "9.9", "Gb/s", "published:", "not", "met,", "0.505", "×"]
     assert row in rows
     assert shown.out.startswith("two-into-one: Two hosts into one\n")
 
@@ -103,7 +103,7 @@ def test_several_seeds_give_ranges(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "--seed", "1", "--seeds", "3"]) == 0
     shown = capsys.readouterr()
     assert shown.err == "ecmproto: seeds 1 to 3\n"
-    assert "21 kB … 23 kB" in shown.out
+    assert "21.00 kB … 23.00 kB" in shown.out
     assert "inside on all 3" in shown.out
 
 
@@ -268,7 +268,9 @@ def test_compare_runs_named_mechanisms_and_baselines(scenario: str, capsys: Capt
     assert run(["lab", "compare", scenario, "ecm", "--no-baselines"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert ["qcn", "ecm", "published"] in [line.split() for line in lines]
-    assert ["sum(rate(bulk))", "5", "Gb/s", "5", "Gb/s", "9.9", "Gb/s"] in [line.split() for line in lines]
+    assert ["sum(rate(bulk))", "5.0", "Gb/s", "5.0", "Gb/s", "9.9", "Gb/s"] in [
+        line.split() for line in lines
+    ]
 
 
 # sweep ----------------------------------------------------------------------------------------------------

@@ -189,14 +189,14 @@ def test_values_of_several_flows_stand_together() -> None:
 
 def test_different_values_share_their_unit() -> None:
     row = outcome(24_000).row("rate(r1..r2)[0ms..20ms]")
-    assert row.ours_text() == "5 2.5 Gb/s"
+    assert row.ours_text() == "5.0 2.5 Gb/s"
 
 
 def test_the_table_has_ours_beside_published_and_band() -> None:
     lines = outcome(24_000).table().splitlines()
     assert lines[0] == "two-to-one: two senders, one receiver"
     assert any(
-        line.split() == ["queue.mean", "24", "kB", "20", "kB", "…", "30", "kB", "inside"] for line in lines
+        line.split() == ["queue.mean", "24.00", "kB", "20", "kB", "…", "30", "kB", "inside"] for line in lines
     )
     assert "no frame was dropped" not in "\n".join(lines)
 
@@ -229,7 +229,7 @@ def test_comparison_is_about_same_port_in_every_run() -> None:
     runs = {"a": [RunFigures(whole)], "b": [RunFigures(turned)]}
     outcomes = {name: Outcome(experiment(), each) for name, each in runs.items()}
     lines = Comparison(outcomes).table().splitlines()
-    assert any(line.split() == ["queue.mean", "24", "kB", "24", "kB"] for line in lines)
+    assert any(line.split() == ["queue.mean", "24.00", "kB", "24.00", "kB"] for line in lines)
 
 
 def test_an_expectation_reads_the_same_figures() -> None:

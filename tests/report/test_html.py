@@ -11,6 +11,7 @@ import pytest
 
 from ecmproto.control.mechanisms import registry
 from ecmproto.tools.report.html import MECHANISMS, html_page
+from ecmproto.tools.report.page import stylesheet
 from ecmproto.tools.report.run import Report
 from ecmproto.tools.report.sheet import COLOURS
 from tests.report.sample import full_run, measure, measures, report_of
@@ -118,3 +119,9 @@ def test_measures_without_number_are_shown_as_absent() -> None:
 
 def test_every_mechanism_has_its_sentence() -> None:
     assert set(MECHANISMS) == {mechanism.name for mechanism in registry.MECHANISMS}
+
+
+def test_the_stylesheet_uses_defined_variables() -> None:
+    """Every custom property in the stylesheet is defined; ``--part`` is set by the cells."""
+    style = stylesheet()
+    assert set(re.findall(r"var\((--[\w-]+)\)", style)) <= {*re.findall(r"(--[\w-]+):", style), "--part"}

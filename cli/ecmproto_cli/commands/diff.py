@@ -16,7 +16,7 @@ from ecmproto_cli.errors import FINDINGS, warn
 from ecmproto_cli.options import filter_option, outer_option, with_ethertypes
 from ecmproto_cli.output import Stdout
 from ecmproto_cli.progress import reading, work
-from ecmproto_cli.terminal import echo, paint
+from ecmproto_cli.terminal import echo, paint, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -181,12 +181,12 @@ def _show_text(comparison: Comparison, out: Stdout, limit: int | None) -> None:
                 a, b = comparison.captures
                 out.write(f"A {a.path}\nB {b.path}\n\n")
             listed += 1
-            out.write(text.difference(difference))
+            out.write(wrapped(text.difference(difference)))
         else:
             comparison.listing = False
     out.write(text.rest())
     more = _listable(comparison) - listed if limit else 0
-    out.write(("\n" if listed else "") + summary_text(comparison, more=more))
+    out.write(("\n" if listed else "") + wrapped(summary_text(comparison, more=more)))
 
 
 def _listable(comparison: Comparison) -> int:

@@ -237,11 +237,8 @@ def headroom(
         for name, bits in lines
     ]
     rows.insert(0, ("", ["bit times", "time", "octets"]))
-    width = max(len(term.name) for term in needed.terms)
-    echo(columns_of(rows))
-    echo()
-    for term in needed.terms:
-        echo(f"  {term.name.ljust(width)}  {term.doc}; {term.source}")
+    meanings = pairs([(term.name, f"{term.doc}; {term.source}") for term in needed.terms])
+    echo(f"{columns_of(rows)}\n\n{meanings}", wrap=True)
 
 
 @command.command()

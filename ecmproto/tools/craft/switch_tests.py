@@ -165,7 +165,7 @@ def _expectations(test: _PauseTest) -> list[Expectation]:
             requested += _paused(test, priority, filter)
             continue
         why = (
-            "which no pause is for"
+            "because no pause names the priority"
             if priority not in test.priorities
             else "although paused, since it is lossy"
         )

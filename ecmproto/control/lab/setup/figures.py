@@ -352,7 +352,8 @@ class Figure:
 
     def show(self, value: float) -> str:
         """Return a value of the expression as text."""
-        return show_value(value, self.dimension)
+        settled = value == 0 and re.match(r"\w+\.settling\(", self.text)
+        return "at once" if settled else show_value(value, self.dimension)
 
 
 def check_borders(times_ns: Iterable[int], window_ns: int, duration_ns: int, where: str = "figure") -> None:
