@@ -163,12 +163,12 @@ def one_precision(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     significant digits: ``10 ms`` beside ``9.003 ms`` becomes ``10.00 ms``. Whole bits, octets and ns stay
     whole. If a decimal ends with 0, the figures of its kind have a fixed precision, and stay unchanged.
     """
-    found: dict[str, list[str]] = {}
+    numbers_of: dict[str, list[str]] = {}
     for each in itertools.chain.from_iterable(map(_FIGURES.finditer, itertools.chain(*rows))):
-        found.setdefault(_kind(each), []).extend(each[1].split())
+        numbers_of.setdefault(_kind(each), []).extend(each[1].split())
     digits = {
         kind: max(map(_significant, numbers)) if any("." in number for number in numbers) else 0
-        for kind, numbers in found.items()
+        for kind, numbers in numbers_of.items()
         if not any("." in number and number.endswith("0") for number in numbers)
     }
 
