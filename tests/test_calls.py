@@ -158,8 +158,11 @@ WRONG: tuple[object, ...] = (None, True, -1, 1.5, "", "x", b"x", [], [1], {1: 2}
 
 
 @pytest.mark.parametrize("name", ["dissect", "stats", "check", "diff", "edit", "replay", "lab", "read_table"])
-def test_wrong_arguments_raise_errors_of_ecmproto(name: str, mixed: Path, tmp_path: Path) -> None:
+def test_wrong_arguments_raise_errors_of_ecmproto(
+    name: str, mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Arguments with impossible values raise EcmprotoError, unless a call with the value is allowed."""
+    monkeypatch.chdir(tmp_path)  # some values are names of output files
     call = getattr(ecmproto, name)
     paths = {"captures": mixed, "path": mixed, "a": mixed, "b": tmp_path / "missing.pcap"}
     given: dict[str, object] = {"out": tmp_path / "out.pcap", "mechanism": "qcn", "scenario": "missing"}
