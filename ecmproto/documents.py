@@ -22,12 +22,12 @@ _NUMBER = re.compile(r"[0-9.eE+-]*")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise _RefusedError("each key once", f"{twice!r} twice")
-    return found
+    return result
 
 
 def _constant(text: str) -> None:
@@ -210,9 +210,9 @@ def _check_keys(text: str, name: str) -> None:
 
     options = re2.Options()
     options.dot_nl = True
-    for found in re2.compile(_TOKEN, options).finditer(text):
-        parts = (found["key"] or "").count(".") + 1
+    for token in re2.compile(_TOKEN, options).finditer(text):
+        parts = (token["key"] or "").count(".") + 1
         if parts > MAX_KEY_PARTS:
-            line = text.count("\n", 0, found.start()) + 1
+            line = text.count("\n", 0, token.start()) + 1
             needed = f"keys of at most {MAX_KEY_PARTS} parts"
             raise SpecError(where=f"{name}: line {line}", needed=needed, got=counted(parts, "part"))

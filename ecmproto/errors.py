@@ -108,8 +108,8 @@ class CaptureError(EcmprotoError):
     got: str
 
     def __str__(self) -> str:
-        place = f" at octet {self.offset}, after {counted(self.frame, 'frame')}:" if self.offset else ""
-        return f"{self.path}:{place} expected {self.needed}, got {self.got}"
+        location = f" at octet {self.offset}, after {counted(self.frame, 'frame')}:" if self.offset else ""
+        return f"{self.path}:{location} expected {self.needed}, got {self.got}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the constructor's arguments as plain data."""
@@ -245,8 +245,8 @@ class FilterError(EcmprotoError):
 
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
-        told = f"filter at character {self.start + 1}: expected {self.needed}, got {self.got}{tail}"
-        return f"{told}\n{pointed(self.filter, self.start, self.stop)}"
+        text = f"filter at character {self.start + 1}: expected {self.needed}, got {self.got}{tail}"
+        return f"{text}\n{pointed(self.filter, self.start, self.stop)}"
 
 
 class SpecError(EcmprotoError):
@@ -360,10 +360,10 @@ def pointed(text: str, start: int, stop: int) -> str:
     stop = min(max(stop, start + 1), start + _POINTED_CHARACTERS)
     last = stop + _POINTED_CHARACTERS
     parts = (text[first:start], text[start:stop], text[stop:last])
-    before, marked, behind = map(printable, parts)
-    before, behind = "…" * (first > 0) + before, behind + "…" * (last < len(text))
+    before, marked, rest = map(printable, parts)
+    before, rest = "…" * (first > 0) + before, rest + "…" * (last < len(text))
     carets = "^" * max(1, _columns(marked))
-    return f"  {before}{marked}{behind}".rstrip() + f"\n  {' ' * _columns(before)}{carets}"
+    return f"  {before}{marked}{rest}".rstrip() + f"\n  {' ' * _columns(before)}{carets}"
 
 
 def _columns(text: str) -> int:

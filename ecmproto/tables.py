@@ -66,11 +66,11 @@ def queue_curves(queues: Sequence[tuple[str, Sequence[float]]], *, width: int, p
 
 def bars(counts: Sequence[tuple[str, int]], *, width: int) -> str:
     """Return a bar chart with one line per count: label, bar and number."""
-    most = max((count for _, count in counts), default=0) or 1
+    maximum = max((count for _, count in counts), default=0) or 1
     label = max((len(name) for name, _ in counts), default=0)
     lines = []
     for name, count in counts:
-        bar = "█" * max(count > 0, count * width // most)
+        bar = "█" * max(count > 0, count * width // maximum)
         lines.append(f"  {name.rjust(label)}  {bar.ljust(width)} {count:,}")
     return "\n".join(lines)
 
@@ -223,9 +223,9 @@ def junit_text(
             names = {"classname": printable(case.classname), "name": printable(case.name)}
             element = ElementTree.SubElement(suite, "testcase", names)
             if case.outcome != "passed":
-                told = {"type": case.type, "message": printable(case.message)}
-                told = {key: value for key, value in told.items() if value}
-                ElementTree.SubElement(element, case.outcome, told).text = printable(case.text) or None
+                attributes = {"type": case.type, "message": printable(case.message)}
+                attributes = {key: value for key, value in attributes.items() if value}
+                ElementTree.SubElement(element, case.outcome, attributes).text = printable(case.text) or None
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 

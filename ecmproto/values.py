@@ -79,8 +79,8 @@ def _constructor(cls: Any) -> Callable[..., None]:
         lines.append(f" _set(self, {name!r}, {name})")
     if hasattr(cls, "__post_init__"):
         lines.append(" self.__post_init__()")
-    taken = [*parameters[False], *(parameters[True] if len(parameters[True]) > 1 else ())]
-    exec("\n".join([f"def __init__({', '.join(taken)}):", *lines, " pass"]), scope)
+    accepted = [*parameters[False], *(parameters[True] if len(parameters[True]) > 1 else ())]
+    exec("\n".join([f"def __init__({', '.join(accepted)}):", *lines, " pass"]), scope)
     constructor: Callable[..., None] = scope["__init__"]
     constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     constructor.__annotations__ = {field.name: field.type for field in dataclasses.fields(cls)}

@@ -126,13 +126,20 @@ PATIENCE = Patience(beat_s=0.2, settle_s=0.05, recover_s=10)
 
 @contextmanager
 def wired(
-    heartbeat: str, *, recovery: str = "", patience: Patience = PATIENCE, say: Callable[[str], None] = print
+    heartbeat: str,
+    *,
+    recovery: str = "",
+    patience: Patience = PATIENCE,
+    report: Callable[[str], None] = print,
 ) -> Iterator[tuple[WiredDevice, Transmission]]:
     with FrameSender(NEAR) as sender:
         sending = Transmission(sender, schedule_of("10kpps"))
         beats = [heartbeat_of(heartbeat, NEAR, lambda: None)] if heartbeat else []
         try:
-            yield WiredDevice(sending, NEAR, beats, patience=patience, recovery=recovery, say=say), sending
+            yield (
+                WiredDevice(sending, NEAR, beats, patience=patience, recovery=recovery, report=report),
+                sending,
+            )
         finally:
             for each in beats:
                 each.close()
@@ -186,13 +193,13 @@ def test_recovery_is_started_and_awaited(veth: Network, tmp_path: Path) -> None:
     said: list[str] = []
     mark = tmp_path / "alive"
     alive = f"command:test -e {mark}"
-    with wired(alive, recovery=f"sleep 0.2; touch {mark}", say=said.append) as (device, _):
+    with wired(alive, recovery=f"sleep 0.2; touch {mark}", report=said.append) as (device, _):
         assert device.beat() == f"'test -e {mark}' exited with 1"
         assert device.recover()
         assert (device.beats, device.missed) == (1, 1)
     mark.unlink()
     short = dataclasses.replace(PATIENCE, recover_s=0.3)
-    with wired(alive, recovery="exit 9", patience=short, say=said.append) as (device, _):
+    with wired(alive, recovery="exit 9", patience=short, report=said.append) as (device, _):
         assert not device.recover()
         assert not said[0].removeprefix("recovery: 'exit 9' exited with 9")
     with wired(alive, patience=short) as (device, _):

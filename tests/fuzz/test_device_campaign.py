@@ -231,7 +231,7 @@ def test_heartbeats_by_time(tmp_path: Path) -> None:
 def test_killing_frame_is_reduced_and_stored(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: any(map(lying, frames)))
     said: list[str] = []
-    made = campaign(device, tmp_path, say=said.append)
+    made = campaign(device, tmp_path, report=said.append)
     (found,) = made.run(lambda progress: not made.findings)
     (octets,) = found.frames
     assert lying(octets)

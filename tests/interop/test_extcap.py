@@ -228,7 +228,7 @@ def test_capture_filter_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_unknown_wireshark_options_are_ignored() -> None:
     line = f"--capture --extcap-interface {LAB} --fifo f --extcap-new-thing=1 --other 2 --seed 7"
     request = parse(line.split())
-    assert (request.asked, request.fifo, request.options["seed"]) == ("capture", "f", "7")
+    assert (request.action, request.fifo, request.options["seed"]) == ("capture", "f", "7")
     assert request.options["speed"] == "1/1000"
 
 

@@ -628,7 +628,7 @@ def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
     announced = frozenset(cls for cls in FORMATS if announcement(cls, ethertypes) is not None)
     lists = {cls: follow_rule(cls) for cls in FORMATS}
     chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))
-    inside = frozenset(held for cls in announced for held in cls.holds)
+    inside = frozenset(inner for cls in announced for inner in cls.holds)
     return (
         chained
         | inside

@@ -172,7 +172,7 @@ class Stamped(NamedTuple):
     fits: Mask
     at: Int64
     """Offset of the stamp in the buffer."""
-    behind: int
+    trailing: int
     """Number of octets of a new FCS after a stamp at the end of the frame."""
     time_ns: Int64
     key_at: Int64
@@ -187,11 +187,11 @@ def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
     return numbers
 
 
-def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stamped:
+def stamps_of(batch: Batch, stamp: Stamp, trailing: int, ethernet: Mask) -> Stamped:
     """Return the stamps of a batch. ``ethernet`` is a mask of the frames that can have a stamp."""
-    fits = ethernet & (batch.captured >= HEADER_OCTETS + stamp.octets + behind)
+    fits = ethernet & (batch.captured >= HEADER_OCTETS + stamp.octets + trailing)
     if stamp.at == "end":
-        at = batch.offset + batch.captured - behind - stamp.octets
+        at = batch.offset + batch.captured - trailing - stamp.octets
         fits &= batch.captured >= batch.original
     elif stamp.at == "addresses":
         at = batch.offset + TYPE_AT
@@ -202,7 +202,7 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
     fits &= (key_at == 0) | (key_at + _KEY_OCTETS <= at)
     at = np.where(fits, at, 0)
     if not fits.any():
-        return Stamped(stamp, fits, at, behind, batch.time_ns, key_at)
+        return Stamped(stamp, fits, at, trailing, batch.time_ns, key_at)
     for index, octet in enumerate(stamp.start):
         fits &= batch.buffer[at + index] == octet
     for part, bits, value in stamp.fixed:
@@ -213,9 +213,9 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
         words[-1] = words[-1] << 8 * (stamp.checksum.at & 1)
         fits &= (np.sum(words, axis=0) + _numbers(batch, at, stamp.checksum)) % 0xFFFF == 0
     if stamp.seconds is None:
-        if behind:
+        if trailing:
             _check_new_fcs(batch, fits)
-        return Stamped(stamp, fits, at, behind, batch.time_ns, key_at)
+        return Stamped(stamp, fits, at, trailing, batch.time_ns, key_at)
     seconds, fraction = _numbers(batch, at, stamp.seconds), _numbers(batch, at, stamp.fraction)
     if stamp.fraction_bits is not None:
         # 10^9 is 2^9 · 1953125. With this shift, the product fits into 63 bits.
@@ -226,7 +226,7 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
         seconds = here + ((seconds - here + (1 << bits - 1)) % (1 << bits)) - (1 << bits - 1)
     time_ns = seconds * NS_PER_S + fraction
     fits &= (fraction < NS_PER_S) & _is_near(batch, time_ns)
-    return Stamped(stamp, fits, at, behind, time_ns, key_at)
+    return Stamped(stamp, fits, at, trailing, time_ns, key_at)
 
 
 def _is_near(batch: Batch, time_ns: Int64) -> Mask:
@@ -321,7 +321,7 @@ class _Choice(NamedTuple):
     """A device, and the number of octets of a new FCS after its stamps."""
 
     device: str
-    behind: int
+    trailing: int
 
 
 class _Tie(NamedTuple):
@@ -430,7 +430,7 @@ class _Stamping(Deriving):
     def _stamps(self, batch: Batch, choice: _Choice) -> list[Stamped]:
         is_ethernet = np.array([each.linktype == ETHERNET for each in self.interfaces], np.bool_)
         ethernet = is_ethernet[batch.interface]
-        return [stamps_of(batch, stamp, choice.behind, ethernet) for stamp in STAMPS[choice.device]]
+        return [stamps_of(batch, stamp, choice.trailing, ethernet) for stamp in STAMPS[choice.device]]
 
     def _with_times(self, batch: Batch, choice: _Choice) -> Batch:
         """Return a batch with the times from the stamps and without the stamps."""
@@ -443,7 +443,7 @@ class _Stamping(Deriving):
         for each in result:
             time_ns[each.fits | (each.key_at > 0)] = self._times(batch, each)
             if each.stamp.at != "erspan":
-                removed[each.fits] = each.stamp.octets + each.behind
+                removed[each.fits] = each.stamp.octets + each.trailing
             self._wrong += int(wrong_fcs(batch, each).sum())
             if each.stamp.seconds is not None:
                 self._number(batch, each, choice, interface)

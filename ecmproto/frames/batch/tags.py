@@ -221,7 +221,7 @@ def _find_older(
     """Fill ``removals`` with all tags of the type except the first, for the frames with the positions
     ``frames``.
     """
-    frame, place, length = removals
+    frame, first, length = removals
     count = 0
     for i in range(len(offset)):
         start, octets = offset[i], captured[i]
@@ -230,7 +230,7 @@ def _find_older(
         while at < after <= octets:
             if _is_of(buffer, start + at, layout):
                 if result > 0:
-                    frame[count], place[count], length[count] = frames[i], at, after - at
+                    frame[count], first[count], length[count] = frames[i], at, after - at
                     count += 1
                 result += 1
             at = after

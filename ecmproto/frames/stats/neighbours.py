@@ -176,7 +176,7 @@ def _dialects(frame: Frame) -> tuple[str, ...]:
     qaz = any(cls in frame for cls in (ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications))
     versions = {tlv.proto for tlv in frame.all(CEE)}
     dialects = (QAZ, qaz), (CEE_DIALECT, bool(versions - {CIN})), (CIN_DIALECT, CIN in versions)
-    return tuple(name for name, is_there in dialects if is_there)
+    return tuple(name for name, is_present in dialects if is_present)
 
 
 def priorities_of(bits: int) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ class PauseState(NamedTuple):
     """Time up to which pauses have been counted, by sender."""
     paused: Int64
     """Pause time in ns, by sender and class. An additional column is the pause time of any class."""
-    asked: Int64
+    requested: Int64
     """Number of frames with a pause time greater than 0, by sender and class."""
     ended: Int64
     """Number of frames with pause time 0, by sender and class."""
@@ -134,7 +134,7 @@ class PauseState(NamedTuple):
     """
 
 
-_SUMS = ("paused", "asked", "ended", "transitions", "expired", "left")
+_SUMS = ("paused", "requested", "ended", "transitions", "expired", "left")
 _LIVE = ("open", "fronts", "candidates")
 
 
@@ -269,7 +269,7 @@ def watch_storm(who: int, each: int, now_ns: int, rule: StormRule, state: PauseS
 @inlined
 def _is_due(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState) -> bool:
     """Return whether a storm may have started or ended up to ``now_ns``."""
-    if state.asked[who, each] == 0:
+    if state.requested[who, each] == 0:
         return False
     if state.candidates[who, each] > 0 and state.fronts[who, each, 0, 0] + rule.detect_ns <= now_ns:
         return True
@@ -319,7 +319,13 @@ def play(
     of the same interface is applied at the time of the previous frame. A negative ``enabled`` marks a frame
     that left the port which the sender stops. The value is then −1 minus the priority of the frame.
     """
-    until, last, paused, requested, ended = state.until, state.last, state.paused, state.asked, state.ended
+    until, last, paused, requested, ended = (
+        state.until,
+        state.last,
+        state.paused,
+        state.requested,
+        state.ended,
+    )
     port_of, rate_bps, lane, lanes, opened = state.port, state.rate_bps, state.lane, state.lanes, state.open
     port_until, port_last, port_paused = state.port_until, state.port_last, state.port_paused
     for i in range(len(sender)):
@@ -643,8 +649,8 @@ class PauseCounts:
             if own == NO_NUMBER:
                 continue
             here.frames[own] += other.frames[who] - before.frames[who]
-            named = other.asked[who] + other.ended[who] > 0
-            came = named & (before.asked[who] + before.ended[who] == 0)
+            named = other.requested[who] + other.ended[who] > 0
+            came = named & (before.requested[who] + before.ended[who] == 0)
             here.expired[own, came & (here.open[own] != 0)] += 1
             began = other.transitions[who] > before.transitions[who]
             here.begun[own, began] = other.begun[who, began]
@@ -705,14 +711,14 @@ class PauseCounts:
         rows = dict.fromkeys((NO_STORM, _UNLISTED), NO_STORM) | {_UNLISTED: _UNLISTED}
         until = np.full((later._known, CLASSES), LONG_AGO, np.int64)
         """Time up to which the storms of ``later`` continue an earlier storm."""
-        held = np.full((later._known, CLASSES), NO_STORM, np.int64)
+        stored = np.full((later._known, CLASSES), NO_STORM, np.int64)
         for who in range(later._known):
             own = int(numbers[who])
             for each in range(CLASSES) if own != NO_NUMBER else ():
                 row, theirs = int(here.storm[own, each]), int(before.storm[who, each])
                 if row == NO_STORM:
                     continue
-                held[who, each] = row
+                stored[who, each] = row
                 until[who, each] = other.calm[who, each]
                 if theirs != NO_STORM:
                     rows[theirs] = row
@@ -724,7 +730,7 @@ class PauseCounts:
             if own == NO_NUMBER:
                 continue
             if detected < until[who, each]:
-                rows[index] = int(held[who, each])
+                rows[index] = int(stored[who, each])
             elif here.lanes[1] == MAX_STORMS:
                 here.lanes[2] += 1
                 rows[index] = _UNLISTED
@@ -740,8 +746,8 @@ class PauseCounts:
                 theirs = int(other.storm[who, each])
                 if theirs != NO_STORM:
                     now[who, each] = rows.get(theirs, NO_STORM)
-                elif held[who, each] != NO_STORM and other.calm[who, each] == NEVER:
-                    now[who, each] = held[who, each]
+                elif stored[who, each] != NO_STORM and other.calm[who, each] == NEVER:
+                    now[who, each] = stored[who, each]
         return now
 
     def times(self, end_ns: int) -> PauseTimes | None:
@@ -791,7 +797,7 @@ class PauseCounts:
             ran_out = state.open[number, each] != 0 and until_ns < end_ns
             return ClassPause(
                 priority=None if each == LINK else each,
-                pauses=int(state.asked[number, each]),
+                pauses=int(state.requested[number, each]),
                 resumes=int(state.ended[number, each]),
                 paused_ns=int(state.paused[number, each]),
                 transitions=int(state.transitions[number, each]),
@@ -808,7 +814,7 @@ class PauseCounts:
             speed_bps=int(state.rate_bps[number]),
             speed_is_stated=self._stated[number],
             paused_ns=int(state.paused[number, ANY]),
-            classes=tuple(of(each) for each in _named(state.asked[number] + state.ended[number])),
+            classes=tuple(of(each) for each in _named(state.requested[number] + state.ended[number])),
         )
 
     def _port(self, interface: int, row: int, state: PauseState) -> PauseInterface:

@@ -1004,8 +1004,8 @@ def _plain(value: Any, whole: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(each, whole) for key, each in value.items()}
     if isinstance(value, tuple):
-        held = value and dataclasses.is_dataclass(value[0])
-        return [members(each, whole) for each in value] if held else list(value)
+        is_nested = value and dataclasses.is_dataclass(value[0])
+        return [members(each, whole) for each in value] if is_nested else list(value)
     return members(value, whole) if dataclasses.is_dataclass(value) else value
 
 

@@ -456,18 +456,18 @@ def storm_of(
             needed="a pause or pfc frame, such as pfc prio3=65535",
             got=shown(" ".join(part.cls.prefix for part in stack.parts)),
         )
-    held = _held(pause)
-    if not held:
+    subject = _held(pause)
+    if not subject:
         raise SpecError(
             where="--storm", needed="an enabled time of at least 1 quantum", got="a frame that pauses nothing"
         )
-    quanta = min(getattr(pause, key) for key in held)
+    quanta = min(getattr(pause, key) for key in subject)
     renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=len(encode(frame)), share=share)
     return Storm(
         renewal=renewal,
         hold=_line(stack, pause),
-        release=_line(stack, pause.replace(**dict.fromkeys(held, 0))),
-        priorities=tuple(held.values()) if isinstance(pause, PFC) else None,
+        release=_line(stack, pause.replace(**dict.fromkeys(subject, 0))),
+        priorities=tuple(subject.values()) if isinstance(pause, PFC) else None,
         raw=raw,
     )
 

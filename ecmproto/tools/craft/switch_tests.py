@@ -65,7 +65,7 @@ class _PauseTest:
     pauses: tuple[tuple[int, int], ...]
     """The time and quanta of each PFC frame."""
     pause_ns: int
-    held: bool
+    renewed_in_time: bool
     """Whether each pause frame is sent before the previous pause ends."""
     watchdog: str
     detect_ns: int
@@ -194,7 +194,7 @@ def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectatio
             frames=(0, 0) if stopped else (1, None), after_others=stopped, pause_ns=test.pause_ns,
         )  # fmt: skip
 
-    if not test.held:
+    if not test.renewed_in_time:
         yield Expectation(
             name=f"priority {priority} starts again whenever a refresh is late", side="near", filter=filter,
             frames=every, in_order=True, unchanged=True, latency_ns=test.pause_ns + test.latency_ns,
@@ -279,7 +279,7 @@ def _pause_test(
         bursts=spans,
         pauses=tuple(pauses),
         pause_ns=renewal.pause_ns,
-        held=not late,
+        renewed_in_time=not late,
         watchdog=watchdog,
         detect_ns=timing.detect_ns,
         restore_ns=timing.restore_ns,

@@ -111,7 +111,7 @@ def _is_part(part: Part) -> bool:
 
 
 def _possible(
-    cls: type[Layer], behind: Sequence[type[Layer]], content: Part | None
+    cls: type[Layer], following: Sequence[type[Layer]], content: Part | None
 ) -> Iterator[tuple[int, tuple[type[Layer], ...]]]:
     """Yield the header sequences of a wrapper that include the given parts and allow the content to
     follow.
@@ -121,6 +121,6 @@ def _possible(
         fits = (
             content is None or not may_wrap(cls, content.cls) or content.cls in cls.contents(value).values()
         )
-        needed = {*behind, *cls.parts_before.get(Data if content is None else content.cls, ())}
+        needed = {*following, *cls.parts_before.get(Data if content is None else content.cls, ())}
         if fits and needed <= set(sequence):
             yield value, sequence

@@ -219,8 +219,8 @@ def _ticks(
         return before + np.uint64(delta % (1 << 64)), 0
     offset_ns = link.offset_s * NS_PER_S
     ends = [int(time_ns.min()) - offset_ns, int(time_ns.max()) - offset_ns]
-    held = max(abs(int(time_ns.min())), int(time_ns.max())) < (1 << 63) - 1
-    if held and NS_PER_S % per_second == 0 and min(ends) >= 0 and max(ends) < 1 << 63:
+    fits = max(abs(int(time_ns.min())), int(time_ns.max())) < (1 << 63) - 1
+    if fits and NS_PER_S % per_second == 0 and min(ends) >= 0 and max(ends) < 1 << 63:
         ticks, rest = np.divmod(time_ns - offset_ns, NS_PER_S // per_second)
         return ticks.astype(np.uint64), int((rest != 0).sum())
     times = [clock.moved_one(tick * NS_PER_S // per_second + offset_ns, first_ns) for tick in before.tolist()]

@@ -77,10 +77,12 @@ def line_of(document: Mapping[str, Any], where: str = FILE) -> ManifestLine:
     return ManifestLine(**given)
 
 
-def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Iterable[ManifestLine]) -> None:
+def write_manifest(
+    folder: Path, base: str, request: Mapping[str, Any], lines: Iterable[ManifestLine]
+) -> None:
     """Write the manifest, and replace an existing manifest."""
     with open_sink(folder / FILE, force=True, whole=True) as sink:
-        head = {"schema": SCHEMA, "base": base, "asked": asked}
+        head = {"schema": SCHEMA, "base": base, "asked": request}
         sink.write(json_text(head) + "\n")
         for line in lines:
             sink.write(line.as_text())

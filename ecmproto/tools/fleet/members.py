@@ -62,7 +62,7 @@ class Roster:
     """The captures of a fleet, sorted by name, and their common folder."""
 
     base: str
-    asked: Mapping[str, Any]
+    request: Mapping[str, Any]
     """The request that determines the results, as JSON data."""
     members: Sequence[Member]
     earlier: Mapping[str, Sequence[str]]
@@ -108,7 +108,7 @@ def roster(
     ordered = sorted(members.values(), key=lambda member: member.name)
     return Roster(
         base=base,
-        asked=requested,
+        request=requested,
         members=ordered,
         earlier={line.name: line.outputs for line in lines.values()},
     )
@@ -148,18 +148,18 @@ def results_of(job: Job, name: str) -> Sequence[str]:
     return ()
 
 
-def _own_results(folder: Path, job: Job, asked: Mapping[str, Any]) -> set[str]:
+def _own_results(folder: Path, job: Job, request: Mapping[str, Any]) -> set[str]:
     """Return the files that the manifest of a folder lists."""
     if not os.path.lexists(folder / FILE):
         return set()
     before, lines = read_manifest(folder)
     own = set(job.of_all)
     for line in lines:
-        own.update(line.outputs, results_of(job, line.name) if before["asked"] == asked else ())
+        own.update(line.outputs, results_of(job, line.name) if before["asked"] == request else ())
     return own
 
 
-def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Mapping[str, Any]) -> None:
+def _check_results(folder: Path, job: Job, members: Iterable[Member], request: Mapping[str, Any]) -> None:
     """Raise OutputError if results would replace captures, or files that are not in the manifest."""
     own: set[str] | None = None
     captures = {}
@@ -174,7 +174,7 @@ def _check_results(folder: Path, job: Job, members: Iterable[Member], asked: Map
                 got = f"the path of the capture {name_shown(capture)}"
                 raise OutputError(path=str(path), needed="a path of its own for a result", got=got)
             if own is None:  # as late as possible, because another shard may have started
-                own = _own_results(folder, job, asked)
+                own = _own_results(folder, job, request)
             if result not in own:
                 got = "a file that does not belong to the fleet"
                 raise OutputError(path=str(path), needed="a free path for a result", got=got)

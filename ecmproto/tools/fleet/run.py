@@ -318,7 +318,7 @@ class FleetRun:
         new = [member.line() for member in roster.members if member.name not in roster.earlier]
         if new or not (self._folder / FILE).exists():
             before = read_manifest(self._folder)[1] if roster.earlier else ()
-            write_manifest(self._folder, roster.base, roster.asked, itertools.chain(before, new))
+            write_manifest(self._folder, roster.base, roster.request, itertools.chain(before, new))
 
     def _do(
         self,
@@ -607,7 +607,7 @@ class FleetRun:
                 self._remove_old(line)
                 yield line
 
-        write_manifest(self._folder, self._roster.base, self._roster.asked, counted_lines())
+        write_manifest(self._folder, self._roster.base, self._roster.request, counted_lines())
         if isinstance(self.job, CheckJob):
             self._write_findings(self.job, summary)
         return summary

@@ -71,7 +71,7 @@ class WiredDevice:
         patience: Patience,
         recovery: str = "",
         check: PollCheck = lambda: None,
-        say: Callable[[str], None] = lambda text: None,
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._transmission = transmission
         self._interface = interface
@@ -79,7 +79,7 @@ class WiredDevice:
         self._patience = patience
         self._recovery = recovery
         self._check = check
-        self._say = say
+        self._report = report
         self.beats: int = 0
         """Number of successful heartbeats."""
         self.missed: int = 0
@@ -136,7 +136,7 @@ class WiredDevice:
         if self._recovery:
             failed = run_command(self._recovery, self._patience.recover_s, self._check)
             if failed:
-                self._say(f"recovery: {failed}")
+                self._report(f"recovery: {failed}")
         while True:
             if not self.beat():
                 return True

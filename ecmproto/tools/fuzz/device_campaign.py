@@ -275,7 +275,7 @@ class DeviceCampaign(Campaign):
         part_frames: int = PART_FRAMES,
         tries: int = DEFAULT_TRIES,
         octets_from: Callable[[int], Iterator[bytes]] | None = None,
-        say: Callable[[str], None] = lambda text: None,
+        report: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._device = device
@@ -286,7 +286,7 @@ class DeviceCampaign(Campaign):
         self._part_frames = part_frames
         self._tries = tries
         self._octets_from = octets_from or self._made
-        self._say = say
+        self._report = report
         self._clock = clock
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
         self._before: deque[range] = deque(maxlen=_REMEMBERED)
@@ -355,7 +355,7 @@ class DeviceCampaign(Campaign):
 
     def _new_finding(self, silence: str, interval: range) -> Finding | None:
         """Identify and store the frames that silenced the device, and return the finding if it is new."""
-        self._say(
+        self._report(
             f"{silence} after cases {interval.start} to {interval.stop - 1}: narrowing down what silenced it"
         )
         narrowing = Narrowing(self._device, self._pulse, self._fitting, tries=self._tries, known=self._known)

@@ -294,9 +294,9 @@ def _config(interface: str, option: str, mechanisms: Values | None) -> Iterator[
 
 
 class Request(NamedTuple):
-    """A query from Wireshark of type ``asked``: interfaces, dlts, config, filter or capture."""
+    """A query from Wireshark of type ``action``: interfaces, dlts, config, filter or capture."""
 
-    asked: str
+    action: str
     interface: str = ""
     fifo: str = ""
     control_in: str = ""
@@ -403,11 +403,11 @@ def main(arguments: Sequence[str] | None = None, *, mechanisms: Values | None = 
     """
     try:
         request = parse(sys.argv[1:] if arguments is None else arguments)
-        if request.asked == "capture":
+        if request.action == "capture":
             from ecmproto.tools.interop.sources import capture
 
             return capture(request)
-        answer = sentences(request.asked, request.interface, request.reload, mechanisms=mechanisms)
+        answer = sentences(request.action, request.interface, request.reload, mechanisms=mechanisms)
     except ParameterError as error:
         print(f"ecmproto: {error}", file=sys.stderr)
         return 2

@@ -64,7 +64,7 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
     for name, outcome in zip(names, outcomes, strict=True):
         notes += [f"{name}: {line}." for line in (*problems(outcome.runs), *explanations(outcome.runs))]
     source = f" ({experiment.source})" if experiment.source else ""
-    ways = "once" if len(outcomes) == 1 else f"in {len(outcomes)} ways"
+    count_text = "once" if len(outcomes) == 1 else f"in {len(outcomes)} ways"
     return Report(
         title=f"{first.name}: {experiment.title}",
         capture=first.time_text(),
@@ -75,7 +75,7 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
             *(_size_table(*each) for each in zip(names, outcomes, strict=True) if each[1].sizes),
         ),
         kicker="an experiment in a network of hosts and switches, in virtual time",
-        lead=f"{experiment.title}{source}, simulated {ways}, through {', '.join(names)}.",
+        lead=f"{experiment.title}{source}, simulated {count_text}, through {', '.join(names)}.",
     )
 
 

@@ -241,27 +241,27 @@ class Watch:
             for priority in each.priorities
         ] + [self._data_proof(*each) for each in self._sides]
 
-    def _held(self, port: str, priority: int | None, held: Held | None, preemptions: Int64 | None) -> Proof:
+    def _held(self, port: str, priority: int | None, lapse: Held | None, preemptions: Int64 | None) -> Proof:
         subject = "the link" if priority is None else f"priority {priority}"
         name = f"{port}: {subject} is held without a gap"
-        if held is None:
+        if lapse is None:
             return Proof(name=name, outcome="failed", result="no frame came that pauses it", figures={})
-        frames = counted(held.frames, "frame")
-        result = f"{frames}, the longest gap {format_time(held.longest_ns)}"
-        if held.gaps:
-            longest = format_time(held.longest_lapse_ns)
-            result += f"; {counted(held.gaps, 'gap')} beyond what the quanta cover"
-            result += f", {format_time(held.lapsed_ns)} in all, the longest by {longest}"
-        figures = held.document()
+        frames = counted(lapse.frames, "frame")
+        result = f"{frames}, the longest gap {format_time(lapse.longest_ns)}"
+        if lapse.gaps:
+            longest = format_time(lapse.longest_lapse_ns)
+            result += f"; {counted(lapse.gaps, 'gap')} beyond what the quanta cover"
+            result += f", {format_time(lapse.lapsed_ns)} in all, the longest by {longest}"
+        figures = lapse.document()
         if preemptions is not None:
-            remaining = held.remaining(preemptions)
+            remaining = lapse.remaining(preemptions)
             figures["remaining"] = dataclasses.asdict(remaining) | {
                 "first": [each._asdict() for each in remaining.first]
             }
-            if held.gaps:
+            if lapse.gaps:
                 result += f"; without the time that the sender's processors were taken: {remaining.gaps:,}"
                 result += f", {format_time(remaining.lapsed_ns)} in all"
-        return self._proof(name, not held.gaps, result, figures, port)
+        return self._proof(name, not lapse.gaps, result, figures, port)
 
     def _proof(self, name: str, passed: bool, result: str, figures: Mapping[str, Any], port: str) -> Proof:
         dropped = self._captures[port].dropped

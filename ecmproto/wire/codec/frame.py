@@ -448,8 +448,8 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
     for index in reversed(range(len(frame.layers))):
         value = frame.layers[index]
         keep = given[index] if index < len(given) else ()
-        held = itertools.takewhile(lambda each: isinstance(each, value.holds), layers)  # noqa: B023
-        inside = b"".join([each.build() for each in held]) if value.holds else rest
+        contained = itertools.takewhile(lambda each: isinstance(each, value.holds), layers)  # noqa: B023
+        inside = b"".join([each.build() for each in contained]) if value.holds else rest
         computed = value.computed(inside, following, formats)
         changes = {key: number for key, number in computed.items() if key not in keep}
         if changes:

@@ -121,13 +121,13 @@ class LLDPPart(Layer):
         return ""
 
 
-def information_octets(value: Layer, held: bytes) -> int:
+def information_octets(value: Layer, content: bytes) -> int:
     """Return the number of octets after the type and length of a TLV.
 
-    ``held`` contains the octets of the layers inside the TLV.
+    ``content`` contains the octets of the layers inside the TLV.
     """
     variable = (getattr(value, field.key) for field in value.layout if field.bits is None)
-    return value.fixed_octets - HEADER_OCTETS + sum(map(len, variable)) + len(held)
+    return value.fixed_octets - HEADER_OCTETS + sum(map(len, variable)) + len(content)
 
 
 HEADER_OCTETS = 2

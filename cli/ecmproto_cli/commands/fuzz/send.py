@@ -285,7 +285,7 @@ def _campaign(
                 line=options.line,
                 part_frames=_together(schedule),
                 octets_from=ahead.starting_at,
-                say=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
+                report=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
             )
             _begin(open_device)
             session = Session(duration_s=seconds, noun="frames", interrupt=interrupt)
@@ -399,7 +399,7 @@ def opened(options: DeviceOptions, schedule: Schedule, interrupt: DeferredInterr
         transmission = Transmission(sender, schedule, check=interrupt.check)
         device = WiredDevice(
             transmission, name, heartbeats,
-            patience=patience, recovery=options.recovery, check=interrupt.check, say=warn,
+            patience=patience, recovery=options.recovery, check=interrupt.check, report=warn,
         )  # fmt: skip
         yield OpenDevice(
             sender=sender, transmission=transmission, device=device, fitting=fitting, pulse=pulse

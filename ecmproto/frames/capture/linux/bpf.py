@@ -229,19 +229,19 @@ class _Assembler:
             case Inverse(part=part):
                 self.write(part, if_false, if_true)
             case Conjunction(parts=parts):
-                self._chain(parts, if_true, if_false, held=True)
+                self._chain(parts, if_true, if_false, is_true=True)
             case Disjunction(parts=parts):
-                self._chain(parts, if_true, if_false, held=False)
+                self._chain(parts, if_true, if_false, is_true=False)
 
-    def _chain(self, parts: tuple[Condition, ...], if_true: int, if_false: int, *, held: bool) -> None:
-        """Write parts in sequence: after a true part (with ``held``) or a false part, the next part is
+    def _chain(self, parts: tuple[Condition, ...], if_true: int, if_false: int, *, is_true: bool) -> None:
+        """Write parts in sequence: after a true part (with ``is_true``) or a false part, the next part is
         tested.
         """
         for part in parts:
             following = self.label()
-            self.write(part, *((following, if_false) if held else (if_true, following)))
+            self.write(part, *((following, if_false) if is_true else (if_true, following)))
             self.mark(following)
-        self._jump(if_true if held else if_false)
+        self._jump(if_true if is_true else if_false)
 
     def _jump(self, label: int) -> None:
         # the distance of a jump has 32 bits; its label is resolved like other labels

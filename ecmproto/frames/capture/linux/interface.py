@@ -102,10 +102,10 @@ def set_mtu(name: str, mtu_octets: int) -> None:
             raise InterfaceError(interface=name, needed=f"an MTU of {mtu_octets}", got=got) from error
 
 
-def _ask(asked: socket.socket, request: int, name: str) -> bytes:
+def _ask(sock: socket.socket, request: int, name: str) -> bytes:
     """Return the octets that an interface ioctl writes after the name in struct ifreq."""
     octets = struct.pack(f"{_REQUEST_OCTETS}s", os.fsencode(name))
-    return fcntl.ioctl(asked.fileno(), request, octets)[_NAME_OCTETS:]
+    return fcntl.ioctl(sock.fileno(), request, octets)[_NAME_OCTETS:]
 
 
 def missing(name: str, names: Iterable[str]) -> InterfaceError:

@@ -161,7 +161,7 @@ class _Teller:
 _OF_STATIONS = ("DCB003", "DCB004")
 
 
-def _station(tell: _Teller, station: _Station) -> None:
+def _station(reporter: _Teller, station: _Station) -> None:
     """Judge one end of a link."""
     neighbour = station.neighbour
     for bandwidths, what in (
@@ -169,29 +169,29 @@ def _station(tell: _Teller, station: _Station) -> None:
         (neighbour.recommended_bandwidths, "the sum of the recommended bandwidth shares is wrong"),
     ):
         if bandwidths is not None and (len(neighbour.strict) < 8 or any(bandwidths)):
-            tell("DCB003", station, sum(bandwidths) != 100, what, f"{sum(bandwidths)} %", "100 %")
+            reporter("DCB003", station, sum(bandwidths) != 100, what, f"{sum(bandwidths)} %", "100 %")
     if neighbour.pfc_enabled is not None and neighbour.traffic_classes is not None:
         both = sorted({*neighbour.pfc_enabled} & {*neighbour.strict})
         what = "PFC is enabled for a priority in a strict-priority traffic class"
-        tell("DCB004", station, bool(both), what, priorities_text(both))
+        reporter("DCB004", station, bool(both), what, priorities_text(both))
 
 
-def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
+def _pair(reporter: _Teller, one: _Station, other: _Station) -> None:
     """Compare the two ends of a link."""
     latest = max(one, other, key=lambda each: each.number)
     here, peer = one.neighbour, other.neighbour
     if here.dialects and peer.dialects:
         what = "the ends use different DCBX versions"
         wrong = {*here.dialects}.isdisjoint(peer.dialects) and QAZ in here.dialects + peer.dialects
-        tell("DCB007", latest, wrong, what, _both(one, other, lambda each: each.dialects_text))
+        reporter("DCB007", latest, wrong, what, _both(one, other, lambda each: each.dialects_text))
     masks = here.pfc_enabled, peer.pfc_enabled
     if any(masks):
         what = "PFC is enabled at one end, but the other end has no PFC TLV"
-        tell("DCB006", latest, None in masks, what, _both(one, other, lambda each: each.pfc_text))
+        reporter("DCB006", latest, None in masks, what, _both(one, other, lambda each: each.pfc_text))
     if None in masks:
         return
     measured = _both(one, other, lambda each: each.pfc_text)
-    tell(
+    reporter(
         "DCB001",
         latest,
         masks[0] != masks[1],
@@ -200,7 +200,7 @@ def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
     )
     if here.pfc_willing == peer.pfc_willing:
         ends = "both ends are willing" if here.pfc_willing else "neither end is willing"
-        tell(
+        reporter(
             "DCB002",
             latest,
             masks[0] != masks[1],
@@ -214,7 +214,7 @@ def _both(one: _Station, other: _Station, text: Callable[[Neighbour], str | None
 
 
 def _traffic(
-    tell: _Teller,
+    reporter: _Teller,
     stations: list[_Station],
     pauses: Iterable[tuple[tuple[int, ...], _Seen]],
     roce: Iterable[tuple[tuple[int, ...], _Seen]],
@@ -226,7 +226,7 @@ def _traffic(
     if masks:
         for (priority,), seen in pauses:
             what = f"no end of the link enables PFC for the paused priority {priority}"
-            tell("DCB008", seen, priority not in enabled, what, _frames(seen), allowed)
+            reporter("DCB008", seen, priority not in enabled, what, _frames(seen), allowed)
     for (priority, dscp), seen in roce:
         entries = ((each, _assigned(each.neighbour, dscp)) for each in stations)
         assigned = [(each, *entry) for each, entry in entries if entry is not None]
@@ -234,13 +234,13 @@ def _traffic(
             against = [each for each in assigned if priority not in each[2]]
             station, by, priorities = (against or assigned)[0]
             what = f"RoCE has priority {priority}, but {mac_of_key(station.address)} assigns another to {by}"
-            tell(
+            reporter(
                 "DCB005", seen, bool(against), what, _frames(seen), f"priority {priorities_text(priorities)}"
             )
         known = (priority,) if priority != _UNTAGGED else next((each[2] for each in assigned), ())
         if masks and known:
             what = f"no end of the link enables PFC for priority {priorities_text(known)} of RoCE"
-            tell("DCB009", seen, {*known}.isdisjoint(enabled), what, _frames(seen), allowed)
+            reporter("DCB009", seen, {*known}.isdisjoint(enabled), what, _frames(seen), allowed)
 
 
 def _frames(seen: _Seen) -> str:
@@ -249,10 +249,10 @@ def _frames(seen: _Seen) -> str:
 
 def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | None:
     """Return the application entry of an end for RoCE frames with a DSCP, and the assigned priorities."""
-    ways = {("dscp", dscp), *((name, ROCE_PORT) for name in ("udp port", "port"))}
+    selectors = {("dscp", dscp), *((name, ROCE_PORT) for name in ("udp port", "port"))}
     if dscp == _NO_DSCP:
-        ways = {("ethertype", ROCE_ETHERTYPE)}
-    entries = [each for each in neighbour.applications if (each.selector, each.protocol) in ways]
+        selectors = {("ethertype", ROCE_ETHERTYPE)}
+    entries = [each for each in neighbour.applications if (each.selector, each.protocol) in selectors]
     # an entry for a DSCP has precedence over an entry for a port
     entries.sort(key=lambda each: each.selector != "dscp")
     return (f"{entries[0].selector} {entries[0].protocol}", entries[0].priorities) if entries else None
