@@ -76,7 +76,7 @@ def test_wrong_feedback_is_found_with_estimated_parameters(w: float, qeq: int) -
 
 
 def test_cnms_beyond_the_limit_use_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FeedbackAgainstQueue, "_KEPT", 10)
+    monkeypatch.setattr(FeedbackAgainstQueue, "_MAX_STORED", 10)
     seen: list[Event] = []
     for at, (offset, delta) in enumerate(QUEUES * 3):
         fb = feedback(offset, delta, 2, 26_000) + (10 if at in (3, 20) else 0)
