@@ -9,7 +9,7 @@ import pytest
 from tests.language import breaches, long_tests, names, page_breaches
 
 _ROOT = Path(__file__).parents[1]
-NAMES = 141
+NAMES = 120
 """Maximum number of breaches, which must be lowered when a breach is removed.
 
 Many of the remaining names are in use elsewhere. Some are keys of JSON documents (``kinds``, a fleet's

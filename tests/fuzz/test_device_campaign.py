@@ -93,20 +93,20 @@ def test_narrowing_finds_exactly_the_needed_frames(count: int, data: st.DataObje
         return all(any(part in octets for octets in frames) for part in wanted)
 
     narrowing = narrowed(FakeDevice(dies, recovers=True), suspects(count))
-    assert sorted(each.index for each in narrowing.least) == sorted(100 + i for i in needed)
+    assert sorted(each.index for each in narrowing.reduced) == sorted(100 + i for i in needed)
     assert narrowing.again == 2
     assert narrowing.result_text.startswith(f"narrowed down to {len(needed)} frame")
 
 
 def test_a_frame_alone_is_made_simpler_too() -> None:
-    (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40)).least
+    (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40)).reduced
     assert least.index == 117
     assert least.octets.rstrip(b"\0") == b"017"
     assert len(least.octets) == 60, "as it is sent"
 
 
 def test_known_failing_frame_is_not_simplified() -> None:
-    (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40), known=lambda octets: True).least
+    (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40), known=lambda octets: True).reduced
     assert least == suspects(40)[17]
 
 
@@ -132,9 +132,9 @@ def test_frames_harmless_alone_are_tried_with_predecessors() -> None:
         return any_has(b"003")(frames) and any_has(b"017")(frames)
 
     narrowing = narrowed(FakeDevice(dies, recovers=True), suspects(20)[10:], suspects(20))
-    assert [each.index for each in narrowing.least] == [103, 117]
+    assert [each.index for each in narrowing.reduced] == [103, 117]
     # A device that cannot be reset keeps the state of earlier trials, so all trials are needed.
-    assert len(narrowed(FakeDevice(dies), suspects(20)).least) == 20
+    assert len(narrowed(FakeDevice(dies), suspects(20)).reduced) == 20
     assert narrowed(FakeDevice(any_has(b"x")), suspects(20), []).result_text == (
         "sent again, the same frames did not silence it"
     )
@@ -147,7 +147,7 @@ def test_irreproducible_failure_keeps_all_frames() -> None:
         return left.pop() if left else False
 
     narrowing = narrowed(FakeDevice(dies), suspects(20))
-    assert list(narrowing.least) == suspects(20)
+    assert list(narrowing.reduced) == suspects(20)
     assert narrowing.result_text == "it is not reproducible: all frames are stored"
 
 
@@ -155,18 +155,18 @@ def test_unrecovered_device_leaves_known_suspects() -> None:
     narrowing = narrowed(FakeDevice(any_has(b"017"), lives=3), suspects(32))
     assert narrowing.lost
     assert narrowing.result_text == "the device did not recover"
-    assert 117 in [each.index for each in narrowing.least]
-    assert len(narrowing.least) == 8, "the third time that it fell silent"
+    assert 117 in [each.index for each in narrowing.reduced]
+    assert len(narrowing.reduced) == 8, "the third time that it fell silent"
     device = FakeDevice(any_has(b""), lives=1)
     device.alive = False
-    assert narrowed(device, suspects(4)).least == ()
+    assert narrowed(device, suspects(4)).reduced == ()
     assert device.sent == []
 
 
 def test_tries_are_bounded() -> None:
     narrowing = narrowed(FakeDevice(any_has(b"017")), suspects(500), tries=3)
     assert narrowing.trials <= 1 + 3 + 2
-    assert 117 in [each.index for each in narrowing.least]
+    assert 117 in [each.index for each in narrowing.reduced]
 
 
 CASES = Cases(template_frames(), seed=7)

@@ -363,7 +363,7 @@ class _Stamping(Deriving):
 
     def __init__(self, reader: CaptureReader, device: str) -> None:
         super().__init__(reader)
-        self._asked = device
+        self._device = device
         self._choice: _Choice | None = None
         self._stamped = self._wrong = self._seen = 0
         self._counters: dict[tuple[int, ...], tuple[int, float, float]] = {}
@@ -380,7 +380,7 @@ class _Stamping(Deriving):
     def summary(self) -> str:
         """One line about the stamps."""
         if self._choice is None:
-            return f"no time stamps of {'any device' if self._asked == AUTO else self._asked} in the frames"
+            return f"no time stamps of {'any device' if self._device == AUTO else self._device} in the frames"
         texts = [f"{self._choice.device} stamps are the times of {counted(self._stamped, 'frame')}"]
         if self._apart_ns is not None:
             texts.append(f"{' to '.join(map(_signed_time, self._apart_ns))} from the capture's")
@@ -395,7 +395,7 @@ class _Stamping(Deriving):
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Determine the layout of the stamps, then yield the batches with the times from the stamps."""
         first: list[Batch] = []
-        tried = _FRAMES_TO_KEY if self._asked != AUTO and STAMPS[self._asked][0].keys else _TRIED_FRAMES
+        tried = _FRAMES_TO_KEY if self._device != AUTO and STAMPS[self._device][0].keys else _TRIED_FRAMES
         while sum(map(len, first)) < tried and (batch := next(batches, None)) is not None:
             first.append(batch)
         self._choose(first)
@@ -414,7 +414,7 @@ class _Stamping(Deriving):
         frames = min(sum(map(len, batches)), _TRIED_FRAMES)
         best = 0
         known = [device for device, layouts in STAMPS.items() if layouts[0].seconds is not None]
-        for device in known if self._asked == AUTO else (self._asked,):
+        for device in known if self._device == AUTO else (self._device,):
             for following in (_FCS_OCTETS, 0) if STAMPS[device][0].at == "end" else (0,):
                 choice, count, left = _Choice(device, following), 0, _TRIED_FRAMES
                 for batch in batches:
@@ -424,7 +424,7 @@ class _Stamping(Deriving):
                         int((each.fits & ~wrong_fcs(tried, each)).sum())
                         for each in self._stamps(tried, choice)
                     )
-                if count > best and (self._asked != AUTO or count == frames):
+                if count > best and (self._device != AUTO or count == frames):
                     self._choice, best = choice, count
 
     def _stamps(self, batch: Batch, choice: _Choice) -> list[Stamped]:

@@ -393,7 +393,7 @@ class RoceCounts:
         marks = (True, events.ecn != NOT_ECT, (events.ecn == CE) & ~is_cnp, is_cnp)
         for row, mask in enumerate(marks):
             present = slots[(slots != NO_SLOT) & mask]
-            self._over_time.values[row] += np.bincount(present, minlength=self._timeline.most)
+            self._over_time.values[row] += np.bincount(present, minlength=self._timeline.max_intervals)
         self._apply(events)
         if seen is not None:
             seen(events)

@@ -289,7 +289,7 @@ class Timeline:
 
     def __init__(self, interval_ns: int | None = None) -> None:
         self.width_ns: int = FIRST_WIDTH_NS if interval_ns is None else interval_ns
-        self.most = MAX_INTERVALS if interval_ns is None else MAX_REQUESTED_INTERVALS
+        self.max_intervals = MAX_INTERVALS if interval_ns is None else MAX_REQUESTED_INTERVALS
         self.first: int = 0
         """Number of the first interval. The interval starts this number of widths after 1970."""
         self._last = -1
@@ -298,7 +298,7 @@ class Timeline:
 
     def series(self, rows: int = 0) -> Series:
         """Return a new series."""
-        made = Series(self.most, rows)
+        made = Series(self.max_intervals, rows)
         self._series.append(made)
         return made
 
@@ -321,7 +321,7 @@ class Timeline:
         used, old_first, factor = self.used, self.first, 1
         if used:
             low, high = min(low, self.first), max(high, self._last)
-        while high - low >= self.most:
+        while high - low >= self.max_intervals:
             joined = _JOINED[self._joinings % len(_JOINED)]
             self._joinings += 1
             low, high, factor = low // joined, high // joined, factor * joined

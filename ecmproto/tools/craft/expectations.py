@@ -365,7 +365,7 @@ class Judge:
             if due_ns is not None:
                 self._leaves(record, record.time_ns, due_ns)
             else:
-                self._comes(side, record, record.time_ns)
+                self._count_arrival(side, record, record.time_ns)
 
     def _leaves(self, record: Record, time_ns: int, due_ns: int) -> None:
         number = number_in(record.octets)
@@ -376,7 +376,7 @@ class Judge:
         elif PFC in record.frame:
             self._pauses.append((time_ns, any(record.frame[PFC].times)))
 
-    def _comes(self, side: Side, record: Record, time_ns: int) -> None:
+    def _count_arrival(self, side: Side, record: Record, time_ns: int) -> None:
         self.frames[side] += 1
         if sum(self.frames.values()) > MAX_FRAMES:
             needed = f"at most {MAX_FRAMES:,} captured frames to judge"

@@ -456,7 +456,7 @@ def storm_of(
             needed="a pause or pfc frame, such as pfc prio3=65535",
             got=shown(" ".join(part.cls.prefix for part in stack.parts)),
         )
-    subject = _held(pause)
+    subject = _paused_priorities(pause)
     if not subject:
         raise SpecError(
             where="--storm", needed="an enabled time of at least 1 quantum", got="a frame that pauses nothing"
@@ -472,7 +472,7 @@ def storm_of(
     )
 
 
-def _held(pause: Pause | PFC) -> Mapping[str, int]:
+def _paused_priorities(pause: Pause | PFC) -> Mapping[str, int]:
     """Return the paused priorities by the key of their time field."""
     if isinstance(pause, Pause):
         return {"pause_time": 0} if pause.pause_time else {}

@@ -152,7 +152,7 @@ class Narrowing:
         self._known = known
         self._ended = False
         self._fresh = self._untouched = False
-        self.least: tuple[Suspect, ...] = ()
+        self.reduced: tuple[Suspect, ...] = ()
         """The smallest set of frames that has silenced the device."""
         self.trials: int = 0
         self.frames: int = 0
@@ -178,11 +178,11 @@ class Narrowing:
             return "the device did not recover"
         if not self._ended:
             return "interrupted while it was narrowed down"
-        if not self.least:
+        if not self.reduced:
             return "sent again, the same frames did not silence it"
         if not self.again:
             return "it is not reproducible: all frames are stored"
-        frames = counted(len(self.least), "frame")
+        frames = counted(len(self.reduced), "frame")
         again = f"silent {self.again} of {ATTEMPTS} times again"
         return f"narrowed down to {frames} by {self.trials} trials; {again}"
 
@@ -192,14 +192,14 @@ class Narrowing:
             return False
         # earlier trials can affect the device: then every trial needs a device that was restored
         for fresh in (False, True) if self._device.recovers else (False,):
-            self._fresh, self.least = fresh, tuple(suspects)
+            self._fresh, self.reduced = fresh, tuple(suspects)
             fewest(suspects, self._silences, Budget(self._tries))
-            if len(self.least) == 1 and not self._known(self.least[0].octets):
-                self._simplify(self.least[0])
-            self.again = self._confirmed(self.least)
+            if len(self.reduced) == 1 and not self._known(self.reduced[0].octets):
+                self._simplify(self.reduced[0])
+            self.again = self._confirmed(self.reduced)
             if self.again:
                 return True
-        self.least = tuple(suspects)
+        self.reduced = tuple(suspects)
         return True
 
     def _confirmed(self, minimum: Sequence[Suspect]) -> int:
@@ -218,7 +218,7 @@ class Narrowing:
             self._bring_back()
         silent = self._silent([each.octets for each in suspects])
         if silent:
-            self.least = tuple(suspects)
+            self.reduced = tuple(suspects)
             self._bring_back()
         return silent
 
@@ -389,7 +389,7 @@ class DeviceCampaign(Campaign):
     def _finding(self, silence: str, interval: range, narrowing: Narrowing, seconds: float) -> Finding:
         span = f"cases {interval.start} to {interval.stop - 1} of seed {self._cases.seed}"
         lines = [f"{silence} after {span}", narrowing.result_text]
-        suspects, signature = narrowing.least, f"after one of {span}"
+        suspects, signature = narrowing.reduced, f"after one of {span}"
         if suspects:
             signature = _layers([suspect.octets for suspect in suspects])
             mutated = (

@@ -245,7 +245,7 @@ def _port_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]
 
     for row in rows[np.isin(rows["kind"], [PAUSE_KIND, PFC_KIND])].tolist():
         message = dict(zip(rows.dtype.names or (), row, strict=True))
-        for label in _asked(message):
+        for label in _recipients(message):
             start_ns, end_ns = running.pop(label, (message["time_ns"], -1))
             if end_ns >= 0 and end_ns < message["time_ns"]:
                 ends(label, start_ns, end_ns)
@@ -271,7 +271,7 @@ def _port_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]
 _PAUSE_SLOTS = 512
 
 
-def _asked(message: dict[str, Any]) -> list[str]:
+def _recipients(message: dict[str, Any]) -> list[str]:
     if message["kind"] == PAUSE_KIND:
         return ["for all stations"]
     return [f"for priority {n}" for n in range(8) if message["enable_vector"] >> n & 1]

@@ -236,12 +236,14 @@ class Watch:
         """
         by_port = {(each.port, each.priority): each for each in self._lapses.held()}
         return [
-            self._held(each.port, priority, by_port.get((each.port, priority)), preemptions)
+            self._pause_proof(each.port, priority, by_port.get((each.port, priority)), preemptions)
             for each in self._storms
             for priority in each.priorities
         ] + [self._data_proof(*each) for each in self._sides]
 
-    def _held(self, port: str, priority: int | None, lapse: Held | None, preemptions: Int64 | None) -> Proof:
+    def _pause_proof(
+        self, port: str, priority: int | None, lapse: Held | None, preemptions: Int64 | None
+    ) -> Proof:
         subject = "the link" if priority is None else f"priority {priority}"
         name = f"{port}: {subject} is held without a gap"
         if lapse is None:

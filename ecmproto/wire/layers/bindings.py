@@ -84,7 +84,7 @@ VLAN_LAYERS: dict[str, type[Packet]] = {"c_tag": Dot1Q, "s_tag": Dot1AD, "i_tag"
 _FORMATS = dispatch()
 
 
-def _behind(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Packet]:
+def _payload_class(role: str, octets: bytes | None, otherwise: type[Packet]) -> type[Packet]:
     """Return the layer that dissects ``octets`` after the EtherType ``role``."""
     if not octets:
         return otherwise
@@ -105,7 +105,7 @@ class ExperimentalMessage(Packet):
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
         """Return the layer for the message's Protocol and Type."""
-        return _behind("message", _pkt, UnknownMessage)
+        return _payload_class("message", _pkt, UnknownMessage)
 
 
 class ExperimentalTag(Packet):
@@ -114,7 +114,7 @@ class ExperimentalTag(Packet):
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
         """Return the layer for the tag's Protocol and Type."""
-        return _behind("tag", _pkt, UnknownTag)
+        return _payload_class("tag", _pkt, UnknownTag)
 
 
 class MACControlFrame(Packet):
@@ -123,7 +123,7 @@ class MACControlFrame(Packet):
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
         """Return the layer for the opcode."""
-        return _behind("mac_control", _pkt, MACControl)
+        return _payload_class("mac_control", _pkt, MACControl)
 
 
 class LLDPDU(Packet):
@@ -132,7 +132,7 @@ class LLDPDU(Packet):
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
         """Return the layer for the first TLV."""
-        return _behind("lldp", _pkt, LLDPTLV)
+        return _payload_class("lldp", _pkt, LLDPTLV)
 
 
 DOORS: dict[str, type[Packet]] = {

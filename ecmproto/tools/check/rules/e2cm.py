@@ -231,7 +231,7 @@ class Latencies:
     _MAX = 1 << 13
 
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._most_ns = settings.of(E2CMRules).latency_ns
+        self._limit_ns = settings.of(E2CMRules).latency_ns
         self._report = report
         self._chain = Chain(self._MAX, 3)
 
@@ -260,8 +260,8 @@ class Latencies:
 
         self._report.tell(
             "E2CM009", Where(number, time_ns, interface, now[:, 5]),
-            Judged(np.abs(change) > self._most_ns, what, lambda row: format_time(abs(int(change[row]))),
-                   f"{format_time(self._most_ns)} at most"),
+            Judged(np.abs(change) > self._limit_ns, what, lambda row: format_time(abs(int(change[row]))),
+                   f"{format_time(self._limit_ns)} at most"),
         )  # fmt: skip
 
     def join(self, later: Latencies, shift: Shift) -> None:

@@ -370,7 +370,7 @@ class _Reported:
     before_ns: int
     """The time of the first data frame before the first report."""
     last: list[int]
-    behind_ns: int = NO_TIME
+    first_data_ns: int = NO_TIME
     """The time of the first data frame after the last report."""
 
 
@@ -433,14 +433,14 @@ class Reports:
                 station = int(rows["eth.dst"][at])
                 known = self._reported[link] = _Reported(station, event, before_ns, event)
             else:
-                if known.behind_ns == NO_TIME:
-                    known.behind_ns = sent.first_ns(key, latest.get(link, -1), at)
-                due.append([*event, known.station, known.last[TIME], known.behind_ns])
-            known.last, known.behind_ns = event, NO_TIME
+                if known.first_data_ns == NO_TIME:
+                    known.first_data_ns = sent.first_ns(key, latest.get(link, -1), at)
+                due.append([*event, known.station, known.last[TIME], known.first_data_ns])
+            known.last, known.first_data_ns = event, NO_TIME
             latest[link] = at
         for link, known in self._reported.items():
-            if known.behind_ns == NO_TIME:
-                known.behind_ns = sent.first_ns(link[0], latest.get(link, -1), len(rows))
+            if known.first_data_ns == NO_TIME:
+                known.first_data_ns = sent.first_ns(link[0], latest.get(link, -1), len(rows))
         self._judge(due)
 
     def _judge(self, due: list[list[int]]) -> None:
@@ -489,14 +489,16 @@ class Reports:
             if here is None:
                 if len(self._reported) < self._MAX:
                     before_ns = here_ns[link[0]] if here_ns[link[0]] != NO_TIME else other.before_ns
-                    self._reported[link] = _Reported(other.station, first, before_ns, last, other.behind_ns)
+                    self._reported[link] = _Reported(
+                        other.station, first, before_ns, last, other.first_data_ns
+                    )
                 continue
-            data_ns = here.behind_ns if here.behind_ns != NO_TIME else other.before_ns
+            data_ns = here.first_data_ns if here.first_data_ns != NO_TIME else other.before_ns
             due.append([*first, here.station, here.last[TIME], data_ns])
-            here.last, here.behind_ns = last, other.behind_ns
+            here.last, here.first_data_ns = last, other.first_data_ns
         for link, here in self._reported.items():
-            if here.behind_ns == NO_TIME and link not in moved_on:
-                here.behind_ns = later_ns[link[0]]
+            if here.first_data_ns == NO_TIME and link not in moved_on:
+                here.first_data_ns = later_ns[link[0]]
         self._data.join(later._data, shift)
         if self._last_ns == NO_TIME:
             self._head_ns = later._head_ns
@@ -505,7 +507,7 @@ class Reports:
 
     def end(self, report: Report) -> None:
         """Report sources that continue to send data without a further report."""
-        table = [[*each.last, each.station, each.behind_ns] for each in self._reported.values()]
+        table = [[*each.last, each.station, each.first_data_ns] for each in self._reported.values()]
         number, time_ns, interface, station, data_ns = np.array(table, np.int64).reshape(-1, 5).T
         late = self._is_late(np.full(len(table), self._last_ns), time_ns, data_ns)
         report.tell(

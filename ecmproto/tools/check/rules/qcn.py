@@ -274,7 +274,7 @@ class FeedbackAgainstQueue:
             fit = self._best(rows[: self._ESTIMATED_FROM], written)
         usual, cnms = self._parameters, f"{counted(used, 'CNM')} of {cpid_of_key(int(rows[0, 3]))}"
         if fit.reading.mistake or (is_enough and not is_given and fit.share < self._MIN_SHARE):
-            self._tell(report, rows, written, fit)
+            self._report_point(report, rows, written, fit)
             return None
         if fit.share >= self._MIN_SHARE:
             text = f"QCN003 estimated qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} from {cnms}."
@@ -309,7 +309,7 @@ class FeedbackAgainstQueue:
         maximum = self._parameters.sample_base_octets * (1 + self._parameters.jitter) + self._LARGEST_FRAME
         return float((rows[:, 6] * QUEUE_UNIT_OCTETS > maximum).mean())
 
-    def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
+    def _report_point(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
         """Report a congestion point whose CNMs match no parameters.
 
         The finding has the frame of the first CNM.

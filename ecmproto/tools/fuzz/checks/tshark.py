@@ -240,7 +240,7 @@ def _carried(seen: FieldComparison) -> bool:
     return _type_of_data(seen.sample) in _CARRIERS and seen.they_went_on
 
 
-def _behind_a_congestion_tag(seen: FieldComparison) -> bool:
+def _after_a_congestion_tag(seen: FieldComparison) -> bool:
     layers = decode_lax(seen.sample.octets).layers
     return (
         any(isinstance(value, CNTag | CMTag | RRTTag | RDTag | INTTag) for value in layers)
@@ -270,7 +270,7 @@ def _unfinished(seen: FieldComparison) -> bool:
     return (ends_early or frame.cut > 0) and seen.they_went_on
 
 
-def _behind_a_wrong_length(seen: FieldComparison) -> bool:
+def _after_a_wrong_length(seen: FieldComparison) -> bool:
     return _wrong_length(decode_lax(seen.sample.octets)) and seen.they_went_on
 
 
@@ -398,7 +398,7 @@ DELIBERATE = (
     ),
     Reason(
         why="tshark stops at CN-TAGs and experimental tags (wire-formats 11); we read the layers after them",
-        applies=_behind_a_congestion_tag,
+        applies=_after_a_congestion_tag,
     ),
     Reason(
         why="1501 to 1535 is neither length nor type (802.3 3.2.6): tshark shows neither, we an unknown type",
@@ -450,7 +450,7 @@ DELIBERATE = (
         why="at a TLV of congestion notification or DCBX of a wrong length we stop; after one that is too "
         "long tshark reads on",
         fields=_LLDP,
-        applies=_behind_a_wrong_length,
+        applies=_after_a_wrong_length,
     ),
     Reason(
         why="tshark reads CIN as it does CEE, which has other fields; for us it is octets",
