@@ -26,7 +26,7 @@ def seeded(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any
 
 
 def arrays(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return more arrays of the given type."""
+    """Return the text, and the arrays multiplied by two."""
     return {
         "whole": data["array"] * 2,
         "text": data["text"],

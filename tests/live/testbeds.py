@@ -55,7 +55,7 @@ Judge = Callable[[Outcome], Mapping[str, Miss]]
 
 
 def missed(*, narrow: bool, wide: bool = True, any: bool = True) -> Miss:
-    """Return the amount by which a run misses its bounds. The arguments select the bounds."""
+    """Return the amount of a miss. The arguments are true if the run meets the bounds."""
     return Miss.TOTAL if not any else Miss.CLEAR if not wide else Miss.NONE if narrow else Miss.SLIGHT
 
 
