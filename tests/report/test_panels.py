@@ -114,6 +114,12 @@ def test_pictures_have_the_colours_of_the_page() -> None:
 TITLE = "Backward Congestion Notification, enhanced with the link's capacity (another proposal), closed loop"
 
 
+def test_numbers_stay_with_their_units() -> None:
+    assert wrapped("messages out of band, 10 ms, seed 1", 160, 10, 3) == [
+        "messages out of band,", "10 ms, seed 1",
+    ]  # fmt: skip
+
+
 def test_titles_are_wrapped_not_cut_in_pictures() -> None:
     runs = [replace(full_run(name), title=TITLE) for name in ("qcn", "bcn", "fecn")]
     title = "captures/of/a/long/name.pcapng.gz through " + ", ".join(

@@ -331,12 +331,15 @@ def _entry_px(entry: LegendEntry, size_px: float) -> float:
     return _SWATCH_PX + width_em(printable(entry.text)) * size_px + _LEGEND_GAP_PX
 
 
+_AFTER_WORD = re.compile(r"(?<!\d) ")
+
+
 def wrapped(text: str, max_px: float, size_px: float, lines: int) -> list[str]:
     """Wrap a text at spaces into at most ``lines`` lines of about ``max_px``.
 
-    If the text is too long, the middle of the last line is removed.
+    A number stays with its unit. If the text is too long, the middle of the last line is removed.
     """
-    parts = printable(shortened(text, lines * _MAX_MEASURED)).split(" ")
+    parts = _AFTER_WORD.split(printable(shortened(text, lines * _MAX_MEASURED)))
     made = [""]
     for word in parts:
         longer = f"{made[-1]} {word}".strip()

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration, ratio
+from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration, ratio, redeclared
+from ecmproto.control.mechanisms.hpcc.parameters import HPCCReactionPointParameters
 from ecmproto.errors import ParameterError
 
 _PAPER = "Kumar et al., SIGCOMM 2020"
@@ -70,14 +71,8 @@ class SwiftReactionPointParameters(Parameters):
         "retx_reset", 5, (1, 1_000), source=f"{_PAPER} RETX_RESET_THRESHOLD; {_VALUE}",
         doc="number of consecutive time-outs that set the window to min_cwnd",
     )  # fmt: skip
-    timeout_ns: int = duration(
-        "timeout", 1_000_000, (1_000, _CLOCK_NS), source="choice",
-        doc="if no acknowledgement arrives for this time, all octets in flight are treated as lost",
-    )  # fmt: skip
-    max_flows: int = count(
-        "max_flows", 256, (1, 4096), source="choice",
-        doc="number of flows of a station that have their own window. Further flows share the last window",
-    )  # fmt: skip
+    timeout_ns: int = redeclared(HPCCReactionPointParameters, "timeout_ns", within=(1_000, _CLOCK_NS))
+    max_flows: int = redeclared(HPCCReactionPointParameters, "max_flows")
 
     def __post_init__(self) -> None:
         """Check the values and the order of minimum and maximum; raises ParameterError."""
