@@ -77,6 +77,7 @@ def test_queue_of_twenty_dcqcn_senders_follows_the_model() -> None:
     share = (ai / (timer * packets**2) / (packets * timer) ** 2) ** (1 / 3)
     queue_octets = 100_000 + share / 0.266 * 1_600_000
     assert figure(result, "queue.mean(core>h21)[30ms..60ms]")[0] == pytest.approx(queue_octets, rel=0.2)
+    assert figure(result, "utilisation(core>h21)[30ms..60ms]")[0] > 0.98
 
 
 @pytest.mark.parametrize(
