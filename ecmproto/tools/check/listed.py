@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 PATH = Path(__file__).with_name("rules.json")
-_SCHEMA = "ecmproto/rules/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,4 +82,4 @@ def as_json() -> str:
         families.append(
             {"name": family.name, "title": family.title, "rules": rules, "parameters": parameters}
         )
-    return json.dumps({"schema": _SCHEMA, "families": families}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"families": families}, indent=1, ensure_ascii=False) + "\n"

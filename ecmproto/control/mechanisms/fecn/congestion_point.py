@@ -300,5 +300,12 @@ def new_port(
 def port_counters(port: FECNPort) -> dict[str, int]:
     """Return the counters of the congestion point by name."""
     return total(
-        port.state, "updates", "idle_ticks", "limited_updates", "bounded_updates", "tags", "lowered_tags"
+        port.state,
+        "updates",
+        "idle_ticks",
+        "limited_updates",
+        "bounded_updates",
+        "capacity_losses",
+        "tags",
+        "lowered_tags",
     )
