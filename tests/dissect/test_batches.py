@@ -21,13 +21,16 @@ from ecmproto.frames.capture.batch import Displayed, timeline_of
 from ecmproto.frames.columns.text import renderer
 from ecmproto.frames.dissect import Csv, Json, Lines, NdJson, Tabs, Trees, records
 from ecmproto.frames.dissect.form import Listing, commented
+from ecmproto.tools.craft import build
 from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
+from ecmproto.wire.codec import encode
 from ecmproto.wire.codec.frame import frame_check_sequence
 from ecmproto.wire.formats.ethernet import Data, Ethernet
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.infiniband import BTH, ICRC, RETH, ROCE_PORT
 from ecmproto.wire.formats.ip import UDP, IPv4
 from ecmproto.wire.formats.registry import catalogue
+from tests.batch.test_inner import WRAPPERS
 from tests.capture.octets import description, enhanced, option, section, simple
 from tests.columns.spoilt import INTERFACES, spoilt_batch
 from tests.conftest import SHARED_CAPTURES
@@ -288,7 +291,22 @@ def test_common_frames_are_not_printed_singly(monkeypatch: pytest.MonkeyPatch) -
         if isinstance(form, Trees):  # a TLV's text is of any length
             batch = batch.select(np.arange(len(batch)) != frames_there.index(FRAMES["lldp"]))
         expected = one_by_one(form, batch, interfaces)
-        monkeypatch.setattr(type(form), "record", lambda self, record: pytest.fail("told one by one"))
+        monkeypatch.setattr(type(form), "record", lambda self, record: pytest.fail("printed one by one"))
+        assert at_once(form, batch, interfaces) == expected
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_mirrored_frames_are_not_printed_singly(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    packet = encode(build("vlan ip udp dstport=4791 bth opcode=7 data data=00112233 icrc"), fix=True)
+    once = [WRAPPERS[name](frame, number) for number, frame in enumerate((FRAMES["cnm"], packet))]
+    batch = Batch.from_frames([*once, *(WRAPPERS["ERSPAN II session 12"](frame, 0) for frame in once)])
+    interfaces = [Interface(index=0, linktype=1)]
+    for make in (Lines, NdJson, lambda: Csv(["eth.dst", "inner.ip.src"]), Trees):
+        form = make()
+        if isinstance(form, Trees):  # the state of an invariant CRC is only written singly
+            batch = batch.select(np.arange(0, len(batch), 2))
+        expected = one_by_one(form, batch, interfaces)
+        monkeypatch.setattr(type(form), "record", lambda self, record: pytest.fail("printed one by one"))
         assert at_once(form, batch, interfaces) == expected
 
 

@@ -17,7 +17,7 @@ from ecmproto.frames.batch.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.frames.columns.gathering import look_up
 from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
-from ecmproto.frames.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
+from ecmproto.frames.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAST, LAYERS, TAIL, ZEROS
 from ecmproto.frames.columns.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.frames.columns.text.program import (
     SPARE_OCTETS,
@@ -29,7 +29,7 @@ from ecmproto.frames.columns.text.program import (
 from ecmproto.frames.columns.text.vocabulary import Vocabulary
 from ecmproto.frames.columns.threads import some_ahead
 from ecmproto.frames.columns.walk import decoded_frame
-from ecmproto.kernels.kernel import over_batches
+from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
@@ -45,8 +45,9 @@ Int64 = NDArray[np.int64]
 TAILS = 4
 """Number of boundaries after the layers: padding, trailer, FCS, end."""
 _FORMATS = MAX_FORMATS
-_MAX_LAYERS = 9
-_BITS = 7
+_KEY_WORDS = 3
+_WORD_LAYERS, _BITS = 9, 7
+"""Number of layers in a word of a key, and number of bits for each layer."""
 _MANY_LAYERS = -1
 _MAX_PATHS = 2048
 _SLOTS = 4 * _MAX_PATHS
@@ -62,16 +63,18 @@ assert MAX_FORMATS < 1 << _BITS, "more formats than a path's key can distinguish
 @over_batches
 def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, keys: Int64) -> None:
     """Compute the boundaries of each layout (see `columns.layout_cache`), their end, and a key of its
-    layers.
+    layers, in the first words of a row of ``keys``.
     """
     at = 0
     for row in range(len(layout)):
         first = layout[row, FIRST_LAYER]
-        key, layers = np.int64(0), 0
+        layers = 0
         for index in range(first, first + layout[row, LAYERS]):
             if layer[index, 0] < _FORMATS:
                 boundaries[at] = layer[index, 1]
-                key = (key << _BITS) | (layer[index, 0] + 1)
+                word = layers // _WORD_LAYERS
+                if word < _KEY_WORDS:
+                    keys[row, word] = (keys[row, word] << _BITS) | (layer[index, 0] + 1)
                 layers += 1
                 at += 1
         boundaries[at] = layout[row, TAIL]
@@ -80,7 +83,8 @@ def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, k
         boundaries[at + 3] = -FROM_END
         at += TAILS
         stops[row] = at
-        keys[row] = key if layers <= _MAX_LAYERS else _MANY_LAYERS
+        if layers > _KEY_WORDS * _WORD_LAYERS:
+            keys[row, 0] = _MANY_LAYERS
 
 
 @over_batches
@@ -143,31 +147,38 @@ def _locate(
 
 
 @over_batches
-def _identify(keys: Int64, inner: Int64, known: Int64, slots: Int32, used: int, paths: Int32) -> int:
+def _identify(keys: Int64, known: Int64, slots: Int32, used: int, paths: Int32) -> int:
     """Assign numbers to the paths; return the number of known paths."""
     mask = len(slots) - 1
     for row in range(len(keys)):
-        outside, inside = keys[row], inner[row]
         paths[row] = NO_PATH
-        if outside == _MANY_LAYERS or inside == _MANY_LAYERS:
+        if keys[row, 0] == _MANY_LAYERS or keys[row, _KEY_WORDS] == _MANY_LAYERS:
             continue
-        mixed = (outside ^ (inside >> 7)) & 0x3FFFFFFFFFFFFFF
+        mixed = np.int64(0)
+        for word in range(2 * _KEY_WORDS):
+            mixed = ((mixed >> _BITS) ^ keys[row, word]) & 0x3FFFFFFFFFFFFFF
         mixed ^= (mixed >> 29) ^ (mixed >> 15)
         slot = mixed & mask
-        while slots[slot] != 0:
-            entry = slots[slot] - 1
-            if known[entry, 0] == outside and known[entry, 1] == inside:
-                break
+        while slots[slot] != 0 and not _equal(keys, row, known, slots[slot] - 1):
             slot = (slot + 1) & mask
         if slots[slot] == 0:
             if used == len(known):
                 continue
-            known[used, 0] = outside
-            known[used, 1] = inside
+            for word in range(2 * _KEY_WORDS):
+                known[used, word] = keys[row, word]
             used += 1
             slots[slot] = used
         paths[row] = slots[slot] - 1
     return used
+
+
+@inlined
+def _equal(keys: Int64, row: int, known: Int64, entry: int) -> bool:
+    """Return whether two rows are equal."""
+    word = 0
+    while word < 2 * _KEY_WORDS and keys[row, word] == known[entry, word]:
+        word += 1
+    return word == 2 * _KEY_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -195,11 +206,12 @@ class _LayoutBoundaries:
 
     boundaries: Int64
     stops: Int64
-    outer: Int64
-    """Key of the layers of each layout. ``inner`` has the keys for quoted frames, or 0 if no frame is
-    quoted.
+    keys: Int64
+    """Key of the layers of each layout, and key of the layers of the quoted frame, which is 0 if no frame is
+    quoted; one row per layout.
     """
-    inner: Int64
+    last: Int64
+    """Number of the last layer of each layout."""
     of: Int32
 
 
@@ -207,7 +219,7 @@ class PathBook:
     """The known paths of frames, by number."""
 
     def __init__(self) -> None:
-        self._keys = np.zeros((_MAX_PATHS, 2), np.int64)
+        self._keys = np.zeros((_MAX_PATHS, 2 * _KEY_WORDS), np.int64)
         self._slots = np.zeros(_SLOTS, np.int32)
         self._used = 0
 
@@ -215,7 +227,7 @@ class PathBook:
         return self._used
 
     def __getitem__(self, number: int) -> Path:
-        outer, inner = (_formats_of(int(key)) for key in self._keys[number])
+        outer, inner = map(_formats_of, self._keys[number].reshape(2, -1).tolist())
         sampled = Path(layers=inner, first=len(outer) + TAILS) if inner else None
         return Path(layers=outer, sampled=sampled)
 
@@ -236,7 +248,7 @@ class PathBook:
             shows_malformed[rows[inside.error_rows]] = True
             layouts = _paired(layouts, _layout_boundaries(inside), rows, ethertypes)
         paths = np.empty(len(layouts.stops), np.int32)
-        self._used = _identify(layouts.outer, layouts.inner, self._keys, self._slots, self._used, paths)
+        self._used = _identify(layouts.keys, self._keys, self._slots, self._used, paths)
         sizes = np.diff(layouts.stops, prepend=0)
         boundaries = np.empty(int(sizes[layouts.of].sum()), np.int64)
         boundaries_at = np.empty(len(layouts.of), np.int64)
@@ -268,24 +280,23 @@ def _layout_boundaries(layers: BatchLayers) -> _LayoutBoundaries:
     """Return the layouts of frames with their boundaries."""
     counts = [len(part.layouts) for part in layers.parts]
     of = np.empty(len(layers.frames.offset), np.int32)
-    boundaries, stops, keys = [], [], []
+    boundaries, stops = [], []
+    keys = np.zeros((sum(counts), 2 * _KEY_WORDS), np.int64)
     first = 0
     for part, add in zip(layers.parts, itertools.accumulate(counts, initial=0), strict=False):
         np.add(part.layout_of, add, out=of[part.begin : part.end])
         ends_ = np.empty(len(part.layer) + TAILS * len(part.layouts), np.int64)
-        ends, names = np.empty(len(part.layouts), np.int64), np.empty(len(part.layouts), np.int64)
-        _layout_keys(part.layouts, part.layer, ends_, ends, names)
+        ends = np.empty(len(part.layouts), np.int64)
+        _layout_keys(part.layouts, part.layer, ends_, ends, keys[add:])
         used = int(ends[-1]) if len(ends) else 0
         boundaries.append(ends_[:used])
         stops.append(ends + first)
-        keys.append(names)
         first += used
-    outer = np.concatenate(keys)
     return _LayoutBoundaries(
         boundaries=np.concatenate(boundaries),
         stops=np.concatenate(stops),
-        outer=outer,
-        inner=np.zeros_like(outer),
+        keys=keys,
+        last=np.concatenate([part.layouts[:, LAST] for part in layers.parts]),
         of=of,
     )
 
@@ -306,9 +317,8 @@ def _paired(
     first, second = pairs_used // count, pairs_used % count
     sizes = np.diff(outer.stops, prepend=0)[first] + np.diff(inner.stops, prepend=0)[second]
     boundaries, stops = np.empty(int(sizes.sum()), np.int64), np.empty(len(pairs_used), np.int64)
-    key = outer.outer[first]
-    last = np.where(key == _MANY_LAYERS, 0, (key & (1 << _BITS) - 1) - 1)
-    shown_at = parse_tables(ethertypes).fixed[last]
+    shown_at = parse_tables(ethertypes).fixed[outer.last[first]]
+    keys = np.hstack([outer.keys[first, :_KEY_WORDS], inner.keys[second, :_KEY_WORDS]])
     _join(
         first,
         second,
@@ -325,18 +335,16 @@ def _paired(
     return _LayoutBoundaries(
         boundaries=np.concatenate([outer.boundaries, boundaries]),
         stops=np.concatenate([outer.stops, stops + len(outer.boundaries)]),
-        outer=np.concatenate([outer.outer, outer.outer[first]]),
-        inner=np.concatenate([outer.inner, inner.outer[second]]),
+        keys=np.concatenate([outer.keys, keys]),
+        last=np.concatenate([outer.last, outer.last[first]]),
         of=of,
     )
 
 
-def _formats_of(key: int) -> tuple[type[Layer], ...]:
-    numbers = []
-    while key:
-        numbers.append((key & (1 << _BITS) - 1) - 1)
-        key >>= _BITS
-    return tuple(FORMATS[number] for number in reversed(numbers))
+def _formats_of(key: Sequence[int]) -> tuple[type[Layer], ...]:
+    shifts = range((_WORD_LAYERS - 1) * _BITS, -1, -_BITS)
+    numbers = ((word >> shift) & (1 << _BITS) - 1 for word in key for shift in shifts)
+    return tuple(FORMATS[number - 1] for number in numbers if number)
 
 
 Octets = NDArray[np.uint8]
