@@ -1,5 +1,5 @@
-"""Frames in mirrors: `stats` and `dissect --inner` with one and two wrappers, compared with bare frames and
-tshark.
+"""Frames in mirrors: `stats` and `dissect`, of all layers and of inner frames, with one and two wrappers,
+compared with bare frames and tshark.
 
 The captures contain the varied frames of ``bench.stats``: bare, in ERSPAN II, and in ERSPAN II within VXLAN.
 """
@@ -49,6 +49,8 @@ def run() -> None:
     commands = {
         "ecmproto stats": [program, "stats", "-r"],
         "ecmproto dissect --inner -T fields": [program, "dissect", "--inner", "-T", "fields", *fields, "-r"],
+        "ecmproto dissect -T fields": [program, "dissect", "-T", "fields", *fields, "-r"],
+        "ecmproto dissect": [program, "dissect", "-r"],
     }
     frames = varied_frames()
     with tempfile.TemporaryDirectory() as folder:

@@ -92,20 +92,22 @@ class NeighbourCounts:
         rows = np.flatnonzero(np.bincount(rows)).astype(rows.dtype)  # np.unique imports numpy.ma
         batch, sources = counted.batch.select(rows), counted.addresses("eth.src", rows)
         frames = frames_of(batch, interfaces)
-        times_ns = np.where(usable_times(batch), batch.time_ns, NO_TIME)
-        for row, source in enumerate(sources.tolist()):
-            key = int(batch.interface[row]), source
-            before = self.latest.get(key)
-            octets = batch.frame(row)
+        columns = (
+            batch.interface, sources, batch.numbers + 1, np.where(usable_times(batch), batch.time_ns, NO_TIME)
+        )  # fmt: skip
+        values = zip(*(column.tolist() for column in columns), strict=True)
+        for row, (octets, (interface, source, number, time_ns)) in enumerate(
+            zip(batch.frames(), values, strict=True)
+        ):
+            before = self.latest.get((interface, source))
             if (before is None and len(self.latest) == MAX_NEIGHBOURS) or len(octets) > MAX_OCTETS:
                 self.left_out += 1
                 continue
-            lldpdu = b"" if before is None else before.lldpdu
+            count, lldpdu = (0, b"") if before is None else (before.frames, before.lldpdu)
             if before is None or before.octets != octets:
                 frame = decoded_frame(frames, ethertypes, row)
-                lldpdu = lldpdu if _is_goodbye(frame) else _lldpdu(frame)
-            number, time_ns = int(batch.numbers[row]) + 1, int(times_ns[row])
-            self._take(key, Latest(1, number, time_ns, octets, lldpdu))
+                lldpdu = lldpdu if _is_goodbye(frame) else _lldpdu(frame) or lldpdu
+            self.latest[interface, source] = Latest(count + 1, number, time_ns, octets, lldpdu)
 
     def _take(self, key: tuple[int, int], latest: Latest) -> None:
         before = self.latest.get(key)
