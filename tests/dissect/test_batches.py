@@ -297,7 +297,10 @@ def test_common_frames_are_not_printed_singly(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_mirrored_frames_are_not_printed_singly(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    packet = encode(build("vlan ip udp dstport=4791 bth opcode=7 data data=00112233 icrc"), fix=True)
+    packet = encode(
+        build("vlan ip udp dstport=4791 bth opcode=10 reth va=0xfedcba9876543210 data data=00112233 icrc"),
+        fix=True,
+    )
     once = [WRAPPERS[name](frame, number) for number, frame in enumerate((FRAMES["cnm"], packet))]
     batch = Batch.from_frames([*once, *(WRAPPERS["ERSPAN II session 12"](frame, 0) for frame in once)])
     interfaces = [Interface(index=0, linktype=1)]

@@ -66,7 +66,7 @@ def _loading_number(_: Any, source: Any, at: Any, shift: Any) -> Any:
         pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], _MAX_OCTETS)
         value = builder.load(pointer, align=1)
         value = builder.bswap(value) if _LITTLE else value
-        return builder.lshr(value, arguments[2])
+        return builder.ashr(value, arguments[2])
 
     return types.int64(source, types.intp, types.int64), codegen
 

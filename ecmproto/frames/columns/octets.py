@@ -123,7 +123,7 @@ def _load_4(source: Octets, at: int) -> int:
 
 @_instructions
 def _load_number(source: Octets, at: int, shift: int) -> int:
-    return int.from_bytes(source[at : at + 8].tobytes(), "big") >> int(shift)
+    return int.from_bytes(source[at : at + 8].tobytes(), "big", signed=True) >> int(shift)
 
 
 @inlined
@@ -154,9 +154,9 @@ def load_4(source: Octets, at: int) -> int:
 
 @inlined
 def load_number(source: Octets, at: int, shift: int) -> int:
-    """Return eight big-endian octets as a number, shifted right by ``shift`` > 0 bits.
+    """Return eight big-endian octets as a signed number, shifted right by ``shift`` bits.
 
-    Octets beyond the end of ``source`` are 0.
+    Octets beyond the end of ``source`` are 0; ``shift`` is then at least 8.
     """
     if at + 8 > len(source):
         number = 0

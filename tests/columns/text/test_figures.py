@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ecmproto.frames.columns.text.digits import dotted, grouped, significant
+from ecmproto.frames.columns.text.digits import dotted, grouped, significant, unsigned
 from ecmproto.kernels.kernel import compiled
 
 OUT = np.zeros(64, np.uint8)
@@ -31,6 +31,11 @@ def _grouped(out: np.ndarray, octets: np.ndarray) -> int:
     return grouped(out, 0, octets, 0)
 
 
+@compiled
+def _unsigned(out: np.ndarray, number: Any) -> int:
+    return unsigned(out, 0, number)
+
+
 def written(end: int) -> str:
     return OUT[:end].tobytes().decode("ascii")
 
@@ -47,6 +52,15 @@ def quotients(draw: st.DrawFn) -> tuple[int, int]:
     if dropped and draw(st.booleans()):
         number = number // 10**dropped * 10**dropped + 5 * 10 ** (dropped - 1) + draw(st.integers(-1, 1))
     return number, exponent
+
+
+@given(st.integers(0, (1 << 64) - 1))
+@example((1 << 63) - 1)
+@example(1 << 63)
+@example((1 << 64) - 1)
+@example(18_446_744_000_000_000)
+def test_all_unsigned_numbers_are_written(number: int) -> None:
+    assert written(_unsigned(OUT, np.uint64(number).astype(np.int64))) == str(number)
 
 
 @given(quotients())

@@ -20,6 +20,7 @@ _SPACE, _MINUS, _PLUS, _POINT, _ZERO, _COLON = 32, 45, 43, 46, 48, 58
 _LETTERS = ord("a") - 10 - _ZERO
 _NS_DIGITS = 9
 _DAY_S = 86_400
+_LOWER_BITS = (1 << 63) - 1
 
 
 @inlined
@@ -73,6 +74,16 @@ def natural(out: Octets, at: int, number: int) -> int:
         at = _below_eight(out, at, top)
         at = _eight(out, at, above - 100_000_000 * top)
     return _eight(out, at, number - 100_000_000 * above)
+
+
+@inlined
+def unsigned(out: Octets, at: int, number: int) -> int:
+    """Write 64 bits as an unsigned number in decimal."""
+    if number >= 0:
+        return natural(out, at, number)
+    half = (number >> 1) & _LOWER_BITS
+    above = half // 50_000_000
+    return _eight(out, natural(out, at, above), 2 * (half - 50_000_000 * above) + (number & 1))
 
 
 @inlined

@@ -372,7 +372,7 @@ class Path:
     def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
         """Return a field as a number.
 
-        With ``bits``, only ``bits`` bits after the first ``drop`` bits are used. Programs support at most 56
+        With ``bits``, only ``bits`` bits after the first ``drop`` bits are used. Programs support at most 64
         bits.
         """
         field = field_of(self.layers[layer], key)

@@ -18,10 +18,10 @@ from ecmproto.frames.columns.text.digits import (
     hex_number,
     hex_octets,
     moment,
-    natural,
     seconds,
     separated_octets,
     significant,
+    unsigned,
 )
 from ecmproto.frames.columns.text.pieces import (
     Binary,
@@ -74,7 +74,6 @@ eight octets at that offset, the mask, and the sign bit.
 KEY_NUMBERS = 8
 """Maximum number of numbers on which a word depends."""
 _PART_OCTETS = 6
-_MAX_OCTETS = 7
 _MAX_DIGITS = 20
 _MOMENT_OCTETS = 29
 _WORD_BITS = 64
@@ -176,14 +175,15 @@ class Assembler:
             case str():
                 self._pending += piece.encode("utf-8", errors="replace")
             case Decimal(Bits(signed=False) as bits, width=0, plus=False, times=1):
-                _, boundary, at, shift, mask, _ = _row_of(bits)
+                _, boundary, at, shift, mask, _ = _row_of(bits, all_bits=True)
                 self._add(NATURAL, boundary, at, shift, mask, capacity=_MAX_DIGITS)
             case Decimal():
                 number = self._number(piece.number)
                 capacity = max(_MAX_DIGITS, piece.width)
                 self._add(DECIMAL, number, piece.width, int(piece.plus), piece.times, capacity=capacity)
             case HexNumber():
-                self._add(HEX_NUMBER, self._number(piece.number), piece.digits, capacity=piece.digits)
+                number = self._number(piece.number, all_bits=True)
+                self._add(HEX_NUMBER, number, piece.digits, capacity=piece.digits)
             case Hex():
                 separator = ord(piece.separator) if piece.separator else 0
                 octets = piece.span.octets
@@ -298,12 +298,12 @@ class Assembler:
             for at, size in parts_of(octets)
         ]
 
-    def _number(self, number: Number) -> int:
+    def _number(self, number: Number, *, all_bits: bool = False) -> int:
         match number:
             case RecordNumber():
                 row: tuple[int, ...] = (OF_RECORD, int(number), 0, 0, 0, 0)
             case Bits():
-                row = _row_of(number)
+                row = _row_of(number, all_bits=all_bits)
             case Size():
                 row = (OF_SIZE, *_ends(number.span), 0)
             case OfLayer() | Sum(first=Sum()):
@@ -332,12 +332,17 @@ def parts_of(octets: int) -> list[tuple[int, int]]:
     return [(at, min(_PART_OCTETS, octets - at)) for at in range(0, octets, _PART_OCTETS)]
 
 
-def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
-    if bits.octets > _MAX_OCTETS:
-        raise UnsupportedPieceError
+def _row_of(bits: Bits, *, all_bits: bool) -> tuple[int, int, int, int, int, int]:
+    """Return the position of a number in a layer.
+
+    An unsigned number of 64 bits, which may be negative in a program, is only supported with ``all_bits``.
+    """
     shift = _WORD_BITS - 8 * bits.octets + bits.shift
-    sign = 1 << (bits.bits - 1) if bits.signed else 0
-    return OF_LAYER, bits.boundary, bits.at, shift, (1 << bits.bits) - 1, sign
+    whole = bits.bits == _WORD_BITS
+    if shift < 0 or (whole and not bits.signed and not all_bits):
+        raise UnsupportedPieceError
+    sign = 1 << (bits.bits - 1) if bits.signed and not whole else 0
+    return OF_LAYER, bits.boundary, bits.at, shift, -1 if whole else (1 << bits.bits) - 1, sign
 
 
 def _ends(span: Span | OfLayer) -> tuple[int, int, int, int]:
@@ -481,7 +486,7 @@ def render(
             step += 1
             if kind == NATURAL:
                 offset = boundaries[np.uint64(base + first)] + second
-                at = natural(out, at, load_number(buffer, offset, third) & fourth)
+                at = unsigned(out, at, load_number(buffer, offset, third) & fourth)
             elif kind <= UNLESS:
                 number = number_at(first, numbers, record, row, buffer, boundaries, base)
                 if kind == DECIMAL:
