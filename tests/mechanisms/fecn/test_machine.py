@@ -216,8 +216,8 @@ def test_late_ticks_run_even_with_full_outbox() -> None:
     point.on_timer(8 * MS, QUIET, outbox)
     assert outbox.posted.count == 1
     assert made("fecn").counters(point) == {
-        "updates": 1, "idle_ticks": 7, "limited_updates": 0, "bounded_updates": 0, "capacity_losses": 0, "tags": 0,
-        "lowered_tags": 0,
+        "updates": 1, "idle_ticks": 7, "limited_updates": 0, "bounded_updates": 0, "capacity_losses": 0,
+        "tags": 0, "lowered_tags": 0,
     }  # fmt: skip
 
 
