@@ -146,6 +146,13 @@ def test_correct_gre_checksums_stay_correct(text: str) -> None:
     assert report.kept == {"ip.checksum" if text == "ip.ttl=3" else "gre.checksum": 1}
 
 
+def test_other_frames_keep_checksums_if_ranges_change() -> None:
+    right, other = packets()[0], encode(build("ip gre gresum ip udp data data=010203"))
+    after, report = edited(Batch.from_frames([right, other]), "gre.flags.checksum=0", "udp.dstport=9")
+    assert is_right(after[0])
+    assert report.kept == {"udp.checksum": 1}
+
+
 def test_wrong_or_absent_checksum_stays_so() -> None:
     right = packets()[0]
     wrong = right[:24] + b"\x12\x34" + right[26:40] + b"\x55\x55" + right[42:]

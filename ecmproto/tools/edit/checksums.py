@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from ecmproto.frames.capture import Batch
 from ecmproto.frames.columns.invariant_crc import invariant_crcs
 from ecmproto.frames.columns.layers import BatchLayers, Entries
 from ecmproto.frames.columns.walk import Frames
-from ecmproto.tools.edit.assignments import Written, put_rows, rows_at
+from ecmproto.tools.edit.assignments import Targets, Written, put_rows, rows_at
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
@@ -196,12 +196,14 @@ def keep_right(
     shift: int,
     written: list[Written],
     set_fields: Collection[tuple[type[Layer], str]],
+    unclear: NDArray[np.bool_],
 ) -> tuple[Counter[str], Counter[str]]:
     """Update checksums for the octets ``written`` to ``buffer``.
 
     Returns the number of frames with changed checksums, by field. Also returns, by field, the number of
     frames whose checksum is unchanged because it is truncated. ``before`` is the original buffer, in which
-    offsets are larger by ``shift``. ``set_fields`` are the fields that assignments set.
+    offsets are larger by ``shift``. ``set_fields`` are the fields that assignments set. The checksums of
+    TCP, UDP and GRE are not updated in frames in ``unclear`` (`unclear_frames`).
     """
     counts: Counter[str] = Counter()
     left: Counter[str] = Counter()
@@ -216,22 +218,29 @@ def keep_right(
     if not {(IPv4, "ihl"), (IPv4, "checksum")} & set(set_fields):
         rows = np.flatnonzero((header != 0) & packets.is_ip4)
         counts["ip.checksum"] = _update(buffer, packets.network[rows] + _IPV4_SUM, header[rows])
-    if EXTENTS.isdisjoint(set_fields):
-        for kind, name, sum_at, difference in (
-            (UDP, "udp", packets.sum_at, np.where(packets.is_udp, transport, 0)),
-            (TCP, "tcp", packets.sum_at, np.where(packets.is_udp, 0, transport)),
-            (GREChecksum, "gre", packets.gre, tunnel),
-        ):
-            if (kind, "checksum") in set_fields:
-                continue
-            rows, left[f"{name}.checksum"] = packets.captured(np.flatnonzero(difference), sum_at, 2)
-            if kind is UDP:
-                # 0 means no checksum
-                rows = rows[_number(buffer, sum_at[rows]) != 0]
-            counts[f"{name}.checksum"] = _update(
-                buffer, sum_at[rows], difference[rows], zero_is_none=kind is UDP
-            )
+    transport[unclear] = tunnel[unclear] = 0
+    for kind, name, sum_at, difference in (
+        (UDP, "udp", packets.sum_at, np.where(packets.is_udp, transport, 0)),
+        (TCP, "tcp", packets.sum_at, np.where(packets.is_udp, 0, transport)),
+        (GREChecksum, "gre", packets.gre, tunnel),
+    ):
+        if (kind, "checksum") in set_fields:
+            continue
+        rows, left[f"{name}.checksum"] = packets.captured(np.flatnonzero(difference), sum_at, 2)
+        if kind is UDP:
+            # 0 means no checksum
+            rows = rows[_number(buffer, sum_at[rows]) != 0]
+        counts[f"{name}.checksum"] = _update(buffer, sum_at[rows], difference[rows], zero_is_none=kind is UDP)
     return +counts, +left
+
+
+def unclear_frames(count: int, targets: Iterable[Targets]) -> NDArray[np.bool_]:
+    """Return a mask of ``count`` frames that is set if an assignment writes one of the `EXTENTS`."""
+    unclear = np.zeros(count, np.bool_)
+    for each in targets:
+        if (each.writing.source.format, each.writing.source.key) in EXTENTS:
+            unclear[each.row] = True
+    return unclear
 
 
 def _add_differences(

@@ -40,6 +40,7 @@ from ecmproto.tools.edit.checksums import (
     put_fcs,
     put_lengths_right,
     right_fcs,
+    unclear_frames,
 )
 from ecmproto.tools.edit.records import Clock, move_times, own_records, unwrapped_records, with_frames
 from ecmproto.tools.edit.selection import Frames, Span
@@ -328,11 +329,13 @@ class Editor:
         batch, buffer = own_records(batch)
         outcome = _written(outer, buffer, low, len(chosen))
         outcome_inside = _written(inside, buffer, low, len(frame_of))
-        for packets, done, is_inner in ((located, outcome, False), (shown, outcome_inside, True)):
+        for packets, targets, done, is_inner in (
+            (located, outer, outcome, False), (shown, inside, outcome_inside, True),
+        ):  # fmt: skip
             if self._covered and edit.keep_checksums and done.written:
                 updates, left = keep_right(
                     packets_in(packets, low), buffer, chosen.buffer, low, done.written,
-                    self._set_in(inner=is_inner),
+                    self._set_in(inner=is_inner), unclear_frames(len(packets.frames.offset), targets),
                 )  # fmt: skip
                 report.kept += updates
                 report.unknown += left
