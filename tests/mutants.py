@@ -54,6 +54,12 @@ EQUIVALENT = {
     ("0 → 1", "transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0"): "UDP starts no frame",
     ("0 → 1", "rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))"): "nor do BTH and CRC",
     ("1 → 2", "while step > 1:"): "steps are powers of ten",
+    ("6 → 7", "if stop - pos < 6:"): "no ARP header of so few octets is complete",
+    ("0 → 1", "none = Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, NOWHERE, stop)"): "nothing reads it",
+    (
+        "layer != _ETHERNET → layer == _ETHERNET",
+        "if layer != _IPV4 and (layer != _ETHERNET or two_octets(buffer, start + TYPE_AT) != _IPV4_TYPE):",
+    ): "the general walk finds the same",
 }
 """Changes that no test can detect, with their source lines and the reasons."""
 _OTHER = {

@@ -269,6 +269,10 @@ _GENERAL = (
         ),
     ),
     Step(
+        name="fuzz",
+        lines=("fuzz decode --runs 100 --seed 1 --every tshark=0 --every scapy=0 -w @fuzz",),
+    ),
+    Step(
         name="interfaces",
         calls=(_receive, _send, _hold, _judge),
     ),

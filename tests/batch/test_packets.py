@@ -50,6 +50,12 @@ def test_trailer_after_an_ip_packet_is_no_roce() -> None:
     assert packet_at(np.frombuffer(TRAILER_LIKE_BTH, np.uint8), 0, 66, 66, TABLES).bth == NOWHERE
 
 
+def test_authentication_header_in_ipv4_is_parsed() -> None:
+    text = "4500 0038 00000000 4033 0000 0a000001 0a000002" + "1104 0000 00000001 00000002" + "00" * 12
+    octets = bytes.fromhex(MACS + "0800" + text + "c000 0007 000c 0000 00000000")
+    assert_agreement([octets], [len(octets)])
+
+
 def test_roce_after_hop_by_hop_options_is_parsed() -> None:
     assert decode_lax(HOP_BY_HOP)[BTH].qp == 1911
     assert_agreement([HOP_BY_HOP], [len(HOP_BY_HOP)])

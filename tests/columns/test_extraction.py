@@ -91,6 +91,17 @@ def test_inner_length_up_to_where_capture_was_cut() -> None:
     assert_equal(Batch.from_frames([octets] * 4, original=[len(octets) + more for more in (0, 1, 16, 40)]))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "88cc fe03 0080c2 01 fe04 0080c2 01",  # one octet too short for a subtype, and long enough
+        "0800 4500001c 00000000 40000000 c0000201 c0000202 1100 000000000000",  # 0 is an IPv6 header only
+    ],
+)
+def test_boundaries_of_formats(text: str) -> None:
+    assert_equal(Batch.from_frames([bytes.fromhex("020000000002 020000000001" + text)]))
+
+
 def test_other_ethertypes() -> None:
     ethertypes = EtherTypes(
         c_tag=0x9999, cn_tag=0x8100, cnm=0x88B5, message=0x22E7, lldp=0x8808, mac_control=0x88CC

@@ -276,7 +276,7 @@ def walk(
             if tables.tail[layer, TAIL_KIND] == MOVING_TAIL:
                 layers += _trace_moving(cache, layers, buffer, begin, pos, after, layer, tables)
             open_ended = tables.tail[layer, TAIL_KIND] == REST_TAIL and got > 0 and not bounded
-            settled = settled and tables.settled[layer]
+            settled = settled and bool(tables.settled[layer])
             if not tables.run[layer] or last != layer:
                 node = step(paths, node, layer)
             last = layer

@@ -22,7 +22,7 @@ from ecmproto.wire.codec.frame import Frame, decode_lax
 from ecmproto.wire.formats import dcbx
 from ecmproto.wire.formats.bcn import RRTTag
 from ecmproto.wire.formats.cn import CNTag
-from ecmproto.wire.formats.dcbx import CEE, CEETLV, CIN
+from ecmproto.wire.formats.dcbx import CEE, CEETLV, CIN, OUI_INTEL
 from ecmproto.wire.formats.ecm import CMTag
 from ecmproto.wire.formats.ethernet import Data, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -30,7 +30,7 @@ from ecmproto.wire.formats.fecn import RDTag
 from ecmproto.wire.formats.gre import GRE, SONIC
 from ecmproto.wire.formats.hpcc import INTTag
 from ecmproto.wire.formats.ip import UDP
-from ecmproto.wire.formats.lldp import TLV, AnyTLV, LLDPPart
+from ecmproto.wire.formats.lldp import TLV, AnyTLV, LLDPPart, OrganizationTLV
 from ecmproto.wire.formats.mpls import MPLS
 from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
 
@@ -284,8 +284,9 @@ def _wrong_length(frame: Frame) -> bool:
 
 
 def _cin(seen: FieldComparison) -> bool:
-    layers = decode_lax(seen.sample.octets).layers
-    return any(isinstance(value, CEE) and value.proto == CIN for value in layers)
+    frame = decode_lax(seen.sample.octets)
+    others = any(value.oui == OUI_INTEL for value in frame.all(OrganizationTLV))
+    return others or any(value.proto == CIN for value in frame.all(CEE))
 
 
 def _another_subject(seen: FieldComparison) -> bool:
@@ -453,7 +454,8 @@ DELIBERATE = (
         applies=_after_a_wrong_length,
     ),
     Reason(
-        why="tshark reads CIN as it does CEE, which has other fields; for us it is octets",
+        why="tshark reads CIN, and any other subtype of the OUI, as it does CEE, which has other fields; for "
+        "us they are octets",
         fields=_LLDP,
         applies=_cin,
     ),
