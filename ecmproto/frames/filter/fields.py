@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.registry import ALIASES, FORMATS, FRAME_FIELDS
+from ecmproto.wire.formats.registry import ALIASES, CAPTURE_FIELDS, FORMATS
 from ecmproto.wire.formats.schema import Field as WireField
 from ecmproto.wire.formats.wrapper import inner_frames
 
@@ -178,7 +178,7 @@ _RECORD = (*IN_SEQUENCE, "frame.time_epoch", "frame.len", "frame.cap_len", "fram
 
 
 def _of_capture() -> Iterator[FilterField]:
-    for name, kind, _, _ in FRAME_FIELDS:
+    for name, kind, _, _ in CAPTURE_FIELDS:
         origin: Origin = "record" if name in _RECORD else "frame"
         yield FilterField(name=name, kind=_CAPTURE_KINDS[kind], origin=origin)
 

@@ -371,7 +371,7 @@ class Entry:
         return dataclasses.asdict(self)
 
 
-FRAME_FIELDS = (
+CAPTURE_FIELDS = (
     ("frame.number", "uint", "", "number of the frame in the capture, from 1"),
     ("frame.time_epoch", "time", "s", "time of capture in seconds since 1970, nine decimal places"),
     ("frame.time_relative", "duration", "s", "time since the first frame of the capture"),
@@ -422,7 +422,7 @@ def catalogue() -> tuple[Entry, ...]:
     """Return one entry per field name: first the fields of the frame, then the fields of each format."""
     entries: dict[str, Entry] = {
         name: Entry(name=name, type=kind, unit=unit, doc=doc, source="capture", formats=("frame",))
-        for name, kind, unit, doc in FRAME_FIELDS
+        for name, kind, unit, doc in CAPTURE_FIELDS
     }
     for cls in FORMATS:
         for field in cls.layout:
