@@ -44,6 +44,8 @@ class Frame:
     """Hash input that selects one of several paths of equal length."""
     input: int
     """Input of the current switch on which the frame arrived; NOWHERE without an input."""
+    input_queue: int
+    """Queue in which the frame waited at the previous device, which PFC of the current switch stops."""
     source: int
     """Number of the source that offered the frame; NOWHERE without a source."""
     number: int

@@ -24,6 +24,10 @@ The code of the loop is compiled once for all mechanisms. The rules of the loop:
 6. PAUSE and PFC of a switch reach the feed of the switch's input after the delay of the link. The feed is a
    station, or a port of another switch. The feed starts no frame of a stopped priority. PAUSE and PFC use the
    line from the port or host to the feed: after the current frame, before all waiting frames.
+7. A congestion point may isolate a flow: later frames of the flow wait in the isolated queue. The line serves
+   the isolated queue after the queue of the flow's priority, and stops it whenever it stops this queue, so
+   that frames of a flow are not reordered. The next switch stops the queue in which a frame waited here. The
+   messages of `select_queue` use the line to a feed that is a port, in the same way as PFC.
 """
 
 from __future__ import annotations
@@ -486,7 +490,7 @@ def _depart(
         send_of_port(network, posted, number, now_ns)
         posted = outbox.posted.count
         control, port_octets = network.controls[output.control], port.gauge.total.octets
-        control.on_dequeue(now_ns, frame.input, frame.priority, frame.octets, port_octets, outbox)
+        control.on_dequeue(now_ns, frame.input, frame.input_queue, frame.octets, port_octets, outbox)
         set_due(network.timers, len(network.ports) + output.control, control.next_timer_ns())
         stop_feeds(network, posted, output.switch, now_ns)
         posted = outbox.posted.count

@@ -159,17 +159,43 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
         inlet = message.station
         for each in range(of.feeds):
             if each == inlet or inlet == EVERY_STATION:
-                feed = network.feeds[of.first_feed + each]
-                sent_ns = _send_back(network, feed, message, now_ns)
-                if network.loop.is_tracing == 1:
-                    _trace_message(network, message, FLOW_CONTROL_FRAME, of.first_feed + each, sent_ns)
-                loss = network.links[max(0, feed.back_station)].loss
-                if feed.back_port != NOWHERE:
-                    loss = network.outputs[feed.back_port].loss
-                if loss > 0.0 and network.draws.random() < loss:
-                    continue
-                station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
-                put_in_flight(network, message, station, sent_ns + feed.back_ns)
+                _send_to_feed(network, of.first_feed + each, message, now_ns)
+
+
+@compiled
+def send_upstream(
+    network: NetworkState, posted: int, port: int, inlet: int, station: int, now_ns: int
+) -> None:
+    """Send the messages posted since index ``posted`` to the device that sent the current frame (rule 7).
+
+    Without inputs, the frame's ``station`` is this device. `send_of_port` sends these messages later.
+    """
+    for number in range(posted, network.outbox.posted.count):
+        message = network.outbox.messages[number]
+        message.station = station
+        if inlet == NOWHERE:
+            continue
+        feed = network.switches[network.outputs[port].switch].first_feed + inlet
+        if network.feeds[feed].port != NOWHERE:
+            count_message(network, message, port)
+            _send_to_feed(network, feed, message, now_ns)
+        message.station = NO_STATION
+
+
+@compiled
+def _send_to_feed(network: NetworkState, number: int, message: Message, now_ns: int) -> None:
+    """Send a message on the line to feed ``number``, ahead of all waiting frames."""
+    feed = network.feeds[number]
+    sent_ns = _send_back(network, feed, message, now_ns)
+    if network.loop.is_tracing == 1:
+        _trace_message(network, message, FLOW_CONTROL_FRAME, number, sent_ns)
+    loss = network.links[max(0, feed.back_station)].loss
+    if feed.back_port != NOWHERE:
+        loss = network.outputs[feed.back_port].loss
+    if loss > 0.0 and network.draws.random() < loss:
+        return
+    station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
+    put_in_flight(network, message, station, sent_ns + feed.back_ns)
 
 
 @compiled

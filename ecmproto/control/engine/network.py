@@ -161,6 +161,10 @@ class Loop:
     """Number of messages received; ``sent`` is the number of messages sent."""
     stack_records: int
     """Maximum number of records that ports add to a frame."""
+    watched_priority: int
+    """Priority of the frames for which congestion points select queues (rule 7)."""
+    isolated_queue: int
+    """Queue of the isolated flows of ``watched_priority``; NOWHERE if no flows are isolated."""
     is_logging: int
     """1 if each frame's outcome is logged as a passage."""
     is_tracing: int
@@ -483,19 +487,21 @@ def new_network(
     limiters: int,
     tag_octets: int = 0,
     stack_records: int = 0,
+    isolation: tuple[int, int] | None = None,
     total_only: bool = False,
 ) -> NetworkState:
     """Return empty stores for ports and for ``stations`` stations with ``limiters`` limiters each.
 
     Each port of ``ports`` has its congestion point in ``points``. All ports belong to one switch, and the
     overhead of the first port applies to every line. The mechanism's tag adds ``tag_octets`` to a frame, and
-    has space for ``stack_records`` records of ports. With ``total_only``, gauges have neither statistics of
-    priorities nor a trace.
+    has space for ``stack_records`` records of ports. ``isolation`` is as in `Machine.isolation`. With
+    ``total_only``, gauges have neither statistics of priorities nor a trace.
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(ports[0].rate_changes)
     loop.overhead_octets = ports[0].overhead_octets
     loop.stack_records = stack_records
+    loop.watched_priority, loop.isolated_queue = isolation or (NOWHERE, NOWHERE)
     loop.is_logging = 1
     loop.entries = ENTRIES + limiters + 1
     loop.ready_each = 1 << (int(loop.entries) - 1).bit_length()

@@ -64,6 +64,25 @@ def enter(
 
 
 @inlined
+def select_queue(
+    port: Port, point: CongestionPoint, outbox: Outbox, frame: Frame | PassingFrame, now_ns: int
+) -> int:
+    """Return the queue that the congestion point selects for a frame, before `enter`."""
+    outbox.posted.cause = frame.serial
+    queue = point.select_queue(
+        Arrival(
+            now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.sampled == 1,
+            frame.answerable == 1, False, frame.tagged == 1, frame.tag, frame.mark,
+            port.gauge.queues[frame.priority].octets, port.gauge.total.octets,
+        ),
+        port.line.stopped_mask,
+        outbox,
+    )  # fmt: skip
+    outbox.posted.cause = NO_CAUSE
+    return queue
+
+
+@inlined
 def leave(port: Port, point: CongestionPoint, outbox: Outbox, station: int) -> int:
     """Remove the frame of ``station`` from the line, count the frame, and return its token."""
     line = port.line

@@ -313,9 +313,13 @@ def receive_message(network: NetworkState, senders: Senders, message: Message, n
             _take(network, senders, message, each, now_ns)
     elif station >= len(network.links):
         port = station - len(network.links)
-        obey(network.port_gates, port, message, now_ns)
-        log_stop(network, message, station, now_ns)
-        gate_port(network, port, now_ns)
+        if message.kind == PAUSE_KIND or message.kind == PFC_KIND:
+            obey(network.port_gates, port, message, now_ns)
+            log_stop(network, message, station, now_ns)
+            gate_port(network, port, now_ns)
+        else:
+            network.points[port].on_message(message, now_ns)
+            set_due(network.timers, port, network.points[port].next_timer_ns())
     elif station != NO_STATION:
         _take(network, senders, message, station, now_ns)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ecmproto.control.engine.event_heap import set_due
 from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back, take_first
 from ecmproto.control.engine.gauge import PRIORITIES, step_of
-from ecmproto.control.engine.messages import send_of_port, stop_feeds
+from ecmproto.control.engine.messages import send_of_port, send_upstream, stop_feeds
 from ecmproto.control.engine.network import FLOWLET, FLOWLET_SLOTS, ON_LINK, SPRAY, NetworkState, Switch
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
-from ecmproto.control.engine.port_steps import enter
+from ecmproto.control.engine.port_steps import enter, select_queue
 from ecmproto.control.mechanisms.api.protocol import PFC_KIND, Arrival, Message, flow_control_payload
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.gate import is_sending, opens_ns, starts_sending
@@ -86,9 +86,14 @@ def pass_to_port(
     port, point, output = network.ports[number], network.points[number], network.outputs[number]
     memory = network.switches[switch]
     prefetch(port.gauge.level_ns, 8 * step_of(port.gauge.bins, port.gauge.total.octets))
-    frame.input = inlet
+    frame.input, frame.input_queue = inlet, frame.priority
     idle = port.line.in_service_octets == 0
     posted = outbox.posted.count
+    if network.loop.isolated_queue != NOWHERE and frame.carries == 0:
+        if frame.priority == network.loop.isolated_queue:
+            frame.priority = network.loop.watched_priority
+        frame.priority = select_queue(port, point, outbox, frame, now_ns)
+        send_upstream(network, posted, number, inlet, frame.station, now_ns)
     fits = bool(
         memory.buffered_octets + frame.octets <= memory.memory_octets
         and memory.buffered_frames < memory.memory_frames
@@ -153,7 +158,7 @@ def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> Non
     gauge = network.ports[number].gauge
     control.on_arrival(
         Arrival(
-            now_ns, frame.input, -1, frame.priority, frame.octets, False, False, True, False, 0, 0,
+            now_ns, frame.input, -1, frame.input_queue, frame.octets, False, False, True, False, 0, 0,
             gauge.queues[frame.priority].octets, gauge.total.octets,
         ),
         outbox,
@@ -297,6 +302,8 @@ def gate_port(network: NetworkState, number: int, now_ns: int) -> None:
             until_ns = min(until_ns, opens)
     if len(network.watchdogs) > 0:
         stopped &= ~network.watchdogs[number].served_mask
+    if (stopped >> max(0, network.loop.watched_priority)) & 1 and network.loop.isolated_queue != NOWHERE:
+        stopped |= 1 << network.loop.isolated_queue
     counts = network.port_counts[number]
     if stopped == 0 and counts.stopped_since_ns != NEVER_NS:
         counts.stopped_ns += now_ns - counts.stopped_since_ns

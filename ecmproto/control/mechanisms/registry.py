@@ -21,6 +21,7 @@ from ecmproto.control.mechanisms.e2cm.parameters import E2CM
 from ecmproto.control.mechanisms.ecm.parameters import ECM
 from ecmproto.control.mechanisms.fecn.parameters import FECN
 from ecmproto.control.mechanisms.hpcc.parameters import HPCC
+from ecmproto.control.mechanisms.isolation.parameters import ISOLATION
 from ecmproto.control.mechanisms.pause.parameters import PAUSE, PFC
 from ecmproto.control.mechanisms.qcn.parameters import QCN
 from ecmproto.control.mechanisms.swift.parameters import SWIFT
@@ -37,7 +38,7 @@ NONE = Mechanism(
 
 
 MECHANISMS: tuple[Mechanism, ...] = (
-    QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, HPCC, SWIFT, CSIG, PAUSE, PFC, NONE,
+    QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, HPCC, SWIFT, CSIG, ISOLATION, PAUSE, PFC, NONE,
 )  # fmt: skip
 """Mechanisms of the ecmproto package itself."""
 

@@ -128,6 +128,7 @@ class ClosedLoopReplay:
             limiters=self._senders.limiters(),
             tag_octets=machine.tag_octets,
             stack_records=machine.stack_records,
+            isolation=machine.isolation,
         )
         self._sources = as_interface(NoSources(), Sources)
         self._changes = list(port.rate_changes)

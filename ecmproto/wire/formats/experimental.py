@@ -15,8 +15,8 @@ from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.schema import REST, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
-PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP", 5: "HPCC"}
-"""Values of Protocol in the word. Values 6 and 7 are unassigned."""
+PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP", 5: "HPCC", 6: "CIM"}
+"""Values of Protocol in the word. Value 7 is unassigned."""
 
 MESSAGE_PRIORITY = 7
 """Priority of a message, except forward probes (wire-formats 1.2)."""

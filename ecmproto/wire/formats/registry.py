@@ -91,6 +91,7 @@ from ecmproto.wire.formats.ip import (
     Routing,
     arp_at,
 )
+from ecmproto.wire.formats.isolation import CIM
 from ecmproto.wire.formats.keyframe import KeyFrame
 from ecmproto.wire.formats.lldp import (
     IEEE8021TLV,
@@ -111,14 +112,13 @@ if TYPE_CHECKING:
 
 OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
-    INTTag, HPCCAck, UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP,
-    EthernetARP,
-    IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
-    CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, LRH, MSDU, SLL,
-    SLL2, Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE,
-    CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV, GRE, GREChecksum, GREKey,
-    GRESequence, ERSPAN, ERSPAN3, Platform, VXLAN, GPE, Geneve, MPLS, ControlWord, TZSP, Tag, Mark, KeyFrame,
-    OtherLLC, OtherSNAP, IEEE8021TLV, IEEE8023TLV, OrganizationTLV,
+    INTTag, HPCCAck, CIM, UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV,
+    ARP, EthernetARP, IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions,
+    AH, TCP, UDP, SNAP, CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC,
+    GRH, LRH, MSDU, SLL, SLL2, Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications,
+    Application, CEE, CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV, GRE,
+    GREChecksum, GREKey, GRESequence, ERSPAN, ERSPAN3, Platform, VXLAN, GPE, Geneve, MPLS, ControlWord, TZSP,
+    Tag, Mark, KeyFrame, OtherLLC, OtherSNAP, IEEE8021TLV, IEEE8023TLV, OrganizationTLV,
 )  # fmt: skip
 
 """Formats that ecmproto contains."""

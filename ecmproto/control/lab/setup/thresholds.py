@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ecmproto.control.lab.model import Experiment, Pattern, Switch, Thresholds, directions
+from ecmproto.control.mechanisms.api.mechanism import isolation_of
 from ecmproto.control.mechanisms.lossless import (
     DEFAULT_LARGEST_OCTETS,
     FIBRE_NS_PER_M,
@@ -24,6 +25,7 @@ from ecmproto.control.mechanisms.lossless import (
     input_thresholds,
     output_thresholds,
 )
+from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import SpecError
 from ecmproto.units import NS_PER_S, QUANTUM_BITS, WIRE_OVERHEAD_OCTETS, exact_octets
 
@@ -121,6 +123,9 @@ def _classes(experiment: Experiment) -> frozenset[int]:
     if "pfc" not in (control.mechanism, control.flow_control):
         return frozenset({0})
     used = frozenset(flow.priority for flow in experiment.flows)
+    isolation = isolation_of(find_mechanism(control.mechanism).parse(control.parameters))
+    if isolation is not None and isolation[0] in used:
+        used |= {isolation[1]}
     return used | {control.message_priority} if control.in_band else used or frozenset({0})
 
 

@@ -455,6 +455,7 @@ class Simulation:
             limiters=self._senders.limiters(),
             tag_octets=self.machine.tag_octets,
             stack_records=self.machine.stack_records,
+            isolation=self.machine.isolation,
             total_only=True,  # `Windows` stores values per window
         )
         network.loop.is_logging = 0

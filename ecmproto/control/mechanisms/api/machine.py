@@ -25,7 +25,7 @@ from ecmproto.control.mechanisms.api.frames import (
     outer_vlan,
     priority_of,
 )
-from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
+from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role, isolation_of
 from ecmproto.control.mechanisms.api.parameters import Parameters
 from ecmproto.control.mechanisms.api.protocol import (
     PAYLOAD_WORDS,
@@ -260,6 +260,11 @@ class Machine:
         return len(self.tag.stack) if isinstance(self.tag, TagFormat) else 0
 
     @property
+    def isolation(self) -> tuple[int, int] | None:
+        """Return the watched priority and the queue of its isolated flows; ``None`` without isolation."""
+        return isolation_of(self.parameters)
+
+    @property
     def strips_tags(self) -> bool:
         """Whether an edge removes the tag; the edge parameter ``strip``, if any, decides."""
         return not isinstance(self.tag, ECNField) and bool(
@@ -470,6 +475,15 @@ class StackedCongestionPoint(Struct):
         self.first.on_arrival(arrival, outbox)
         self.second.on_arrival(arrival, outbox)
 
+    def select_queue(self, arrival: Arrival, stopped_mask: int, outbox: Outbox) -> int:
+        """Return the queue that the first congestion point selects; the second has no choice."""
+        return self.first.select_queue(arrival, stopped_mask, outbox)
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """Pass a message of the port's neighbour to both congestion points."""
+        self.first.on_message(message, now_ns)
+        self.second.on_message(message, now_ns)
+
     def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the tag after a change by the first and then by the second congestion point."""
         return self.second.rewrite_tag(priority, self.first.rewrite_tag(priority, tag))
@@ -505,6 +519,10 @@ class StackedMachine(Machine):
 
     def __init__(self, upper: Machine, lower: Machine) -> None:
         super().__init__(upper.parameters)
+        if self.isolation is not None:
+            # PFC must stop the queue of the previous device, which a single port does not know.
+            needed = f"none with {upper.name}, except in the lab"
+            raise ParameterError(name="flow control", needed=needed, got=lower.name)
         self.name: str = f"{upper.name} over {lower.name}"
         self.knows_stations: bool = upper.knows_stations or lower.knows_stations
         for name in (

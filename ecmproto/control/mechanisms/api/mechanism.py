@@ -29,6 +29,11 @@ class Role(Enum):
     """Edge: the destination, which removes tags and returns probes."""
 
 
+def isolation_of(parameters: Mapping[Role, Parameters]) -> tuple[int, int] | None:
+    """Return the watched priority and the queue of its isolated flows; ``None`` without isolation."""
+    return next((each.isolation for each in parameters.values() if each.isolation), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
     """A congestion management mechanism.

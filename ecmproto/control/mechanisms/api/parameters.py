@@ -211,6 +211,11 @@ class Parameters:
         for parameter in self.describe():
             check(parameter, getattr(self, parameter.attribute))
 
+    @property
+    def isolation(self) -> tuple[int, int] | None:
+        """Return the priority whose flows ports isolate, and the queue of isolated flows; or ``None``."""
+        return None
+
     @classmethod
     def describe(cls) -> tuple[Parameter, ...]:
         """Return the description of each parameter, in the order of the fields."""

@@ -275,6 +275,17 @@ class CongestionPoint(Protocol):
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count, sample and answer a frame that was enqueued or dropped; post at most two messages."""
 
+    def select_queue(self, arrival: Arrival, stopped_mask: int, outbox: Outbox) -> int:
+        """Return the queue for a frame that will be enqueued or dropped: its priority or the isolated queue.
+
+        Post at most one message, which is for the device that sent the frame. ``arrival`` describes the port
+        before the frame. Bit p of ``stopped_mask`` is 1 if flow control stops queue p. The engine calls this
+        method only if `Machine.isolation` is set.
+        """
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """React to a message from the port's neighbour."""
+
     def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the new tag of a tagged frame that was just enqueued."""
 
@@ -355,6 +366,13 @@ class NullCongestionPoint(Struct):
     """A congestion point that never sends a message."""
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
+        """Do nothing."""
+
+    def select_queue(self, arrival: Arrival, stopped_mask: int, outbox: Outbox) -> int:
+        """Return the priority of the frame."""
+        return arrival.priority
+
+    def on_message(self, message: Message, now_ns: int) -> None:
         """Do nothing."""
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
