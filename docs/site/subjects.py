@@ -139,6 +139,7 @@ SUBJECTS: dict[str, tuple[Subject, ...]] = {
     "ecn": (),
     "hpcc": (),
     "swift": (),
+    "isolation": (),
     "csig": (),
     "pause": _flow_control("pause"),
     "pfc": _flow_control("pfc"),

@@ -153,7 +153,7 @@ def test_other_link_types_are_refused_by_name(tmp_path: Path, capsys: pytest.Cap
         (
             "--cp qcm",
             "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, hpcc, swift, csig, "
-            "pause, pfc, none, "
+            "isolation, pause, pfc, none, "
             "got 'qcm' (did you mean 'qcn'?)",
         ),
         (

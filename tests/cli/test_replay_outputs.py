@@ -354,7 +354,7 @@ SAME = "are the same replay: omit one"
         (
             "--compare qcn,fcen",
             "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, hpcc, swift, csig, "
-            "pause, pfc, none, "
+            "isolation, pause, pfc, none, "
             "got 'fcen' (did you mean 'fecn'?)",
         ),
         ("--compare qcn,none -w x.pcap", ONE_MECHANISM),

@@ -55,6 +55,11 @@ TABLES: dict[str, tuple[int, str]] = {
     "dbp": (8, WORD + " | rlq_id 2.0 16 uint | rate 4.0 32 uint"),
     "inttag": (52, WORD + STACK + " | etype 50.0 16 uint"),
     "hpcc": (50, WORD + STACK),
+    "cim": (
+        12,
+        WORD + """ | cpid 2.0 64 cpid | priority 10.0 3 uint | queue 10.3 3 uint
+    | reserved2 10.6 10 uint | payload 12.0 + octets""",
+    ),
     "expmsg": (2, WORD + " | body 2.0 + octets"),
     "exptag": (2, WORD + " | body 2.0 + octets"),
     "pause": (4, "opcode 0.0 16 uint | pause_time 2.0 16 uint"),
@@ -261,7 +266,21 @@ def test_ethertype_up_to_1500_is_named_length() -> None:
 
 @pytest.mark.parametrize(
     "role_value",
-    ["cnm", "cntag", "ecm", "bcn", "e2cm", "fecn", "dbp", "cmtag", "rrttag", "rdtag", "hpcc", "inttag"],
+    [
+        "cnm",
+        "cntag",
+        "ecm",
+        "bcn",
+        "e2cm",
+        "fecn",
+        "dbp",
+        "cmtag",
+        "rrttag",
+        "rdtag",
+        "hpcc",
+        "inttag",
+        "cim",
+    ],
 )
 def test_names_start_with_the_formats_prefix(role_value: str) -> None:
     cls = BY_PREFIX[role_value]

@@ -46,7 +46,7 @@ def one_by_one(made: Plan) -> list[bytes]:
 
 LINES = [
     "eth cnm flow_id=1 vlan=5", "eth ecm vlan=100,5", "bcn", "e2cm type=0", "e2cm type=3", "fecn", "dbp",
-    "inttag ip udp", "hpcc",
+    "inttag ip udp", "hpcc", "cim",
     "pfc", "pause", "lldpcn", "cmtag rdtag csig ip udp data data=00ff", "eth arp", "ipv6 udp data data=0102",
     "tcp data data=010203", "ieee8021ah vlan ip tcp", "ip udp", "vlan vlan cntag ip udp data data=aa",
     "bth opcode=0x52", "bth opcode=0x53 data data=00ff", "ipv6 cnp", "grh bth opcode=0x0b", "ieth", "immdt",

@@ -56,6 +56,7 @@ from ecmproto.wire.formats.dcbx import (
 )
 from ecmproto.wire.formats.ethernet import OtherSNAP
 from ecmproto.wire.formats.hpcc import HPCCAck, INTTag
+from ecmproto.wire.formats.isolation import CIM
 from ecmproto.wire.formats.lldp import IEEE8021TLV, IEEE8023TLV, OrganizationTLV
 from ecmproto.wire.formats.text import cpid
 
@@ -120,6 +121,7 @@ FRAMES: dict[str, bytes] = {
     "fecn": octets(_REPLY, FECNReturn(rlq_id=1, rate=2_350_000)),
     "inttag": octets(_FORTH, _VLAN, INTTag(nhop=1), _IP, _UDP, Data(data=bytes(30))),
     "hpcc": octets(_REPLY, HPCCAck(nhop=1)),
+    "cim": octets(_REPLY, CIM(priority=3, queue=1, payload=bytes(48))),
     "dbp": octets(_REPLY, DBPRateReport(rate=5_000_000)),
     "pause": octets(Ethernet(dst=MAC_CONTROL, src=SOURCE), Pause(pause_time=65535)),
     "resume": octets(Ethernet(dst=MAC_CONTROL, src=SOURCE), Pause()),

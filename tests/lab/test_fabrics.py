@@ -19,7 +19,7 @@ from ecmproto.control.lab.simulation.simulate import simulate
         "hpcc-incast:steps", "hpcc-long-short", "swift-incast", "swift-incast:unscaled",
         "swift-incast:unscaled-50us", "swift-many", "swift-many:packet", "swift-join",
         "swift-join:one-target",
-        "storage-incast", "storage-incast:pfc-only",
+        "storage-incast", "storage-incast:pfc-only", "isolation-victim", "isolation-victim:pfc-only",
     ],
 )  # fmt: skip
 def test_bands_of_the_scenario_hold(name: str) -> None:

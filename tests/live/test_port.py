@@ -25,7 +25,7 @@ from tests.live.virtual import CP_MAC, GROUP, HOST, START_NS, Came, Clock, frame
 from tests.replay.loops import BUSY
 from tests.replay.many_kinds import TAGS, VLAN
 
-LIVE = sorted(BUSY.keys() - {"hpcc"})
+LIVE = sorted(BUSY.keys() - {"hpcc", "isolation"})
 
 RECEIVER = 250
 OUTPUT = 2
@@ -69,9 +69,10 @@ def replayed(mechanism: str, frames: list[Came]) -> dict[str, Any]:
     }
 
 
-def test_ports_that_add_records_are_refused() -> None:
-    with pytest.raises(ParameterError, match=r"expected one whose ports add no records .*, got hpcc"):
-        switch_port(Clock(), machine_for("hpcc", []))
+@pytest.mark.parametrize("mechanism", ["hpcc", "isolation"])
+def test_ports_that_change_frames_or_queues_are_refused(mechanism: str) -> None:
+    with pytest.raises(ParameterError, match=f"expected one whose ports add no records .*, got {mechanism}"):
+        switch_port(Clock(), machine_for(mechanism, []))
 
 
 @pytest.mark.parametrize("mechanism", LIVE)

@@ -196,6 +196,9 @@ def _port(own: Machine, hops: int) -> Iterator[Any]:
             yield messages
             if isinstance(own.tag, ECNField):
                 yield point.rewrite_tag(priority, tag)
+            if own.isolation:
+                yield [point.select_queue(arrival._replace(flow=flow), 0, outbox) for flow in (0, 1)]
+                yield _taken(outbox)
             if own.name == "csig":
                 # Each signal, with what says least of the path.
                 yield [point.rewrite_tag(priority, n << 12 | (31 if n < 2 else 0) << 7) for n in range(4)]

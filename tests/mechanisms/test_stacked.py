@@ -31,7 +31,6 @@ from ecmproto.control.mechanisms.qcn.congestion_point import CNM_KIND, QCNPoints
 from ecmproto.control.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
 from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.record import columns
-from ecmproto.kernels.structs import Struct
 from tests.conftest import REPOSITORY
 from tests.mechanisms.crossing import crossing, said, show, shown
 
@@ -101,7 +100,7 @@ def test_compiled_and_plain_runs_are_identical() -> None:
     assert done.stdout.strip() == str(both_ways())
 
 
-class Diary(Struct):
+class Diary(NullCongestionPoint):
     """A congestion point that records its arguments, multiplies tags by ``factor`` and adds 1.
 
     The first element of ``seen`` is the number of following numbers. Each call adds three numbers.

@@ -35,6 +35,7 @@ BUSY = {
     "csig": [],
     "hpcc": ["rp.base_rtt=30us"],
     "swift": [],
+    "isolation": ["cp.threshold=10kB", "cp.flow_octets=5kB", "cp.interval=20us"],
     "ecn": ["cp.kmin=5kB", "cp.kmax=20kB", "cp.pmax=0.5"],
     "dcqcn": ["cp.kmin=5kB", "cp.kmax=20kB", "cp.pmax=0.5", "rp.ect=yes"],
     "pause": ["cp.pause_on=output", "cp.high=60kB", "cp.low=30kB"],

@@ -76,6 +76,7 @@ from ecmproto.wire.formats.infiniband import (
     ImmDt,
 )
 from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.formats.isolation import CIM
 from ecmproto.wire.formats.lldp import IEEE8021TLV, IEEE8023TLV, OrganizationTLV
 from ecmproto.wire.formats.mpls import MPLS, ControlWord
 from ecmproto.wire.formats.tzsp import TZSP, Mark, Tag
@@ -503,6 +504,21 @@ HPCC_ACKNOWLEDGEMENT = KnownAnswer(
         00 00
     """) + bytes(42),
     layers=(Ethernet(dst=ONE, src=TWO, type=0x88B5), HPCCAck(seq=0xFFFFFFFF)),
+)  # fmt: skip
+
+ISOLATION_MESSAGE = KnownAnswer(
+    name="congestion isolation message",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 cc
+        88 b5
+        06 00                     # word: protocol 6, type 0
+        02 00 00 00 00 cc 00 01   # port, queue 1
+        64 00                     # priority 3, queue 1
+    """) + bytes(34),
+    layers=(
+        Ethernet(dst=ONE, src=bytes.fromhex("0200000000cc"), type=0x88B5),
+        CIM(cpid=0x0200000000CC0001, priority=3, queue=1, payload=bytes(34)),
+    ),
 )  # fmt: skip
 
 MAC_CONTROL_DA = bytes.fromhex("0180c2000001")

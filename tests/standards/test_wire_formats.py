@@ -176,9 +176,9 @@ def test_1_1_long_messages_without_payload_are_unknown(word: str, cls: type[Laye
 
 
 def test_1_1_random_payloads_are_rarely_recognised() -> None:
-    """7.5 % were messages, 3 % tags, by the word alone; INT tags, without a CPID, are 0.8 %."""
+    """7.5 % were messages, 3 % tags, by the word alone; INT tags are 0.8 %, and CIMs 0.3 %."""
     chance = random.Random(5)
-    for ethertype, other, most in ((0x88B5, UnknownMessage, 0.027), (0x88B6, UnknownTag, 0.031)):
+    for ethertype, other, most in ((0x88B5, UnknownMessage, 0.031), (0x88B6, UnknownTag, 0.031)):
         bodies = [chance.randbytes(chance.randint(46, 1500)) for _ in range(20_000)]
         named = sum(other not in decode_lax(behind(ethertype, body)) for body in bodies)
         assert named < most * len(bodies)

@@ -64,9 +64,12 @@ class Tagging(Struct):
 
 
 def check_stack(machine: Machine) -> None:
-    """Raise ParameterError for a mechanism that adds records to frames, which live devices do not support."""
-    if machine.stack_records:
-        needed = "one whose ports add no records to frames, outside of the laboratory and replays"
+    """Raise ParameterError for a mechanism that live devices do not support.
+
+    Ports of such a mechanism add records to frames, or isolate flows.
+    """
+    if machine.stack_records or machine.isolation:
+        needed = "one whose ports add no records and isolate no flows, outside of the laboratory and replays"
         raise ParameterError(name="mechanism", needed=needed, got=machine.name)
 
 

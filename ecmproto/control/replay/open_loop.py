@@ -44,6 +44,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.replay.summary import PortSummary, ReplaySummary, flow_labels, port_summary
+from ecmproto.errors import ParameterError
 from ecmproto.frames.batch.flows import DestinationTable, FlowTable
 from ecmproto.frames.batch.tags import with_tag_values
 from ecmproto.frames.capture import Interface
@@ -410,6 +411,9 @@ class OpenLoopReplay:
         interfaces: Sequence[Interface] = (),
     ) -> None:
         check_seed(seed)
+        if machine.isolation is not None:
+            needed = "one whose ports isolate no flows, except in a closed loop or the lab"
+            raise ParameterError(name="mechanism", needed=needed, got=machine.name)
         self.machine = machine
         self._batches = batches
         self._config = port

@@ -567,7 +567,7 @@ _IN_LUA = frozenset(("signed", "hex", "capacity", "time", "ticks"))
 
 
 _PREFERENCE_TITLES = {
-    "cn_tag": "CN-TAG", "cnm": "CNM", "message": "Messages of ECM, BCN, E²CM, FECN, DBP and HPCC",
+    "cn_tag": "CN-TAG", "cnm": "CNM", "message": "Messages of ECM, BCN, E²CM, FECN, DBP, HPCC and CIM",
     "tag": "CM-Tag, RRT tag, RD tag and INT tag", "csig": "CSIG's compact tag",
     "key_frame": "Arista 7150's key frames",
 }  # fmt: skip

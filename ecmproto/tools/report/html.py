@@ -75,6 +75,10 @@ MECHANISMS: Mapping[str, str] = {
         "Destinations acknowledge each frame. The source increases its window while the delay of the "
         "acknowledgements is below the target, and otherwise reduces the window. Switches only count hops."
     ),
+    "isolation": (
+        "Congestion points move the flows that congest a port to a queue of their own, as do the neighbours "
+        "upstream after a message. PFC then stops only this queue."
+    ),
     "csig": (
         "Frames have a tag, in which each congestion point on the path writes its load if it is worse than "
         "the load in the tag. No station reacts to it."

@@ -251,6 +251,7 @@ class Simulation:
         self.wiring: Wiring = Wiring(experiment, seed=seed)
         machine, self._flow_control = _machines(experiment)
         self.machine: Machine = machine
+        _check_isolated_queue(experiment, machine.isolation)
         self._sources_of = [flow for flow in experiment.flows for _ in range(source_count(flow))]
         self._first_source = np.cumsum([0, *(source_count(flow) for flow in experiment.flows)])
         self._captured = captured_frames(self._sources_of, self.machine)
@@ -1037,6 +1038,14 @@ def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
         return machine_of(none, none.parse([])), control.mechanism
     mechanism = find_mechanism(control.mechanism)
     return machine_of(mechanism, mechanism.parse(control.parameters)), control.flow_control
+
+
+def _check_isolated_queue(experiment: Experiment, isolation: tuple[int, int] | None) -> None:
+    """Raise SpecError if a flow has the priority of the isolated queue."""
+    for flow in experiment.flows:
+        if isolation is not None and flow.priority == isolation[1]:
+            needed = f"a priority other than {isolation[1]}, the queue of isolated flows"
+            raise SpecError(where=f"flow {shown(flow.name)}", needed=needed, got=str(flow.priority))
 
 
 def _frame(source: int, destination: int, priority: int) -> bytes:

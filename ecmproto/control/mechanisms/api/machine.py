@@ -42,7 +42,6 @@ from ecmproto.control.mechanisms.api.protocol import (
     fields_of,
 )
 from ecmproto.errors import ParameterError
-from ecmproto.kernels.structs import Struct
 from ecmproto.wire.codec import Ethernet, EtherTypes, decode_lax
 from ecmproto.wire.codec.tags import ECNField, TagFormat
 from ecmproto.wire.flow import FlowHash, FlowKey, QueuePair
@@ -459,12 +458,12 @@ def total(records: Any, *names: str) -> dict[str, int]:
     return {name: int(columns[name].sum()) for name in names}
 
 
-class StackedCongestionPoint(Struct):
+class StackedCongestionPoint(NullCongestionPoint):
     """Two independent congestion points; each call runs ``first`` before ``second``.
 
     Both congestion points process each frame as the frame arrived at the port. The maximum number of posted
     messages is twice the maximum of one congestion point. Either congestion point can also be a
-    `StackedCongestionPoint`.
+    `StackedCongestionPoint`. Neither may isolate flows.
     """
 
     first: CongestionPoint
@@ -474,15 +473,6 @@ class StackedCongestionPoint(Struct):
         """Pass the frame to both congestion points, which count, sample and answer the frame."""
         self.first.on_arrival(arrival, outbox)
         self.second.on_arrival(arrival, outbox)
-
-    def select_queue(self, arrival: Arrival, stopped_mask: int, outbox: Outbox) -> int:
-        """Return the queue that the first congestion point selects; the second has no choice."""
-        return self.first.select_queue(arrival, stopped_mask, outbox)
-
-    def on_message(self, message: Message, now_ns: int) -> None:
-        """Pass a message of the port's neighbour to both congestion points."""
-        self.first.on_message(message, now_ns)
-        self.second.on_message(message, now_ns)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the tag after a change by the first and then by the second congestion point."""
@@ -520,7 +510,7 @@ class StackedMachine(Machine):
     def __init__(self, upper: Machine, lower: Machine) -> None:
         super().__init__(upper.parameters)
         if self.isolation is not None:
-            # PFC must stop the queue of the previous device, which a single port does not know.
+            # PFC must stop the queue of the previous device. Only a network has this queue.
             needed = f"none with {upper.name}, except in the lab"
             raise ParameterError(name="flow control", needed=needed, got=lower.name)
         self.name: str = f"{upper.name} over {lower.name}"

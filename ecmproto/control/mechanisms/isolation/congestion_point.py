@@ -1,7 +1,8 @@
 """The congestion isolation point (CIP) of a port, which moves flows to the isolated queue.
 
-1. The port counts the octets of each flow while the queue of the watched priority is longer than half the
-   threshold, and flow control does not stop this queue. The counts start again when the queue is shorter.
+1. The port counts the octets of each flow that is not isolated, while the queue of the watched priority is
+   longer than half the threshold and flow control does not stop this queue. The counts start again when the
+   queue is shorter.
 2. A frame's flow is isolated if the queue is longer than the threshold and the flow has at least
    ``flow_octets``, or if the neighbour downstream sends a congestion isolation message (CIM) about the flow.
 3. All frames of an isolated flow enter the isolated queue. At most once in ``interval_ns``, such a frame
@@ -12,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence
 from typing import Any
 
 from ecmproto.control.mechanisms.api.machine import PortContext
@@ -57,7 +58,7 @@ class IsolationState:
     cpid: int
     flows: int
     """Number of used entries of the flow table."""
-    held_octets: int
+    queued_octets: int
     """Number of octets in the isolated queue, including the frame on the line."""
     isolated: int
     """Number of times that the port isolated a flow because of its own queue."""
@@ -86,7 +87,7 @@ class IsolationPoint(NullCongestionPoint):
     """The congestion isolation point of a port."""
 
     state: IsolationState
-    entries: Sequence[FlowEntry]
+    entries: MutableSequence[FlowEntry]
 
     def select_queue(self, arrival: Arrival, stopped_mask: int, outbox: Outbox) -> int:
         """Return the isolated queue for a frame of an isolated flow (rules 1 to 4)."""
@@ -95,23 +96,15 @@ class IsolationPoint(NullCongestionPoint):
             return arrival.priority
         is_long = arrival.qlen_octets > state.threshold_octets // 2
         number = _find(self, arrival.now_ns, arrival.station, arrival.flow, is_long)
-        if is_long and not (stopped_mask >> state.priority) & 1:
-            if number == _NONE:
-                number = _add(self, arrival.station, arrival.flow)
-            if number != _NONE:
-                entry = self.entries[number]
-                entry.octets += arrival.octets
-                if arrival.qlen_octets > state.threshold_octets and entry.octets >= state.flow_octets:
-                    state.isolated += 1 - entry.is_isolated
-                    _isolate(self, number, arrival.now_ns)
         if number == _NONE or self.entries[number].is_isolated == 0:
-            return arrival.priority
+            if not is_long or (stopped_mask >> state.priority) & 1:
+                return arrival.priority
+            number = _count(self, number, arrival)
+            if number == _NONE:
+                return arrival.priority
         if arrival.answerable and arrival.now_ns >= self.entries[number].message_ns:
             self.entries[number].message_ns = arrival.now_ns + state.interval_ns
-            message = post(outbox, CIM_KIND, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
-            message.qlen_octets = state.held_octets
-            payload = cim_payload(message)
-            payload.cpid, payload.queue, payload.origin = state.cpid, state.queue, arrival.station
+            _post(state, arrival, outbox)
         return int(state.queue)
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -129,35 +122,61 @@ class IsolationPoint(NullCongestionPoint):
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count a frame in the isolated queue."""
         if arrival.enqueued and arrival.priority == self.state.queue:
-            self.state.held_octets += arrival.octets
+            self.state.queued_octets += arrival.octets
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Subtract a frame that left the isolated queue."""
         if priority == self.state.queue:
-            self.state.held_octets -= octets
+            self.state.queued_octets -= octets
+
+
+@compiled
+def _post(state: IsolationState, arrival: Arrival, outbox: Outbox) -> None:
+    """Post a CIM about the flow of a frame."""
+    message = post(outbox, CIM_KIND, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
+    message.qlen_octets = state.queued_octets
+    payload = cim_payload(message)
+    payload.cpid, payload.queue, payload.origin = state.cpid, state.queue, arrival.station
 
 
 @compiled
 def _find(point: IsolationPoint, now_ns: int, station: int, flow: int, keeps_counts: bool) -> int:
     """Return the number of a flow's entry, or _NONE; remove all entries that have ended (rules 1 and 4)."""
-    state, entries, found, kept = point.state, point.entries, _NONE, 0
+    state, entries, match, remaining = point.state, point.entries, _NONE, 0
     for number in range(state.flows):
         entry = entries[number]
         if entry.is_isolated == 1:
-            stays = state.held_octets > 0 or now_ns < entry.until_ns
+            stays = state.queued_octets > 0 or now_ns < entry.until_ns
             state.returned += int(not stays)
         else:
             stays = keeps_counts
         if stays:
             if entry.station == station and entry.flow == flow:
-                found = kept
-            if kept < number:
-                entries[kept] = entry
-            kept += 1
-    state.flows = kept
-    return found
+                match = remaining
+            if remaining < number:
+                entries[remaining] = entry
+            remaining += 1
+    state.flows = remaining
+    return match
+
+
+@compiled
+def _count(point: IsolationPoint, number: int, arrival: Arrival) -> int:
+    """Count a frame of a flow; return the number of its entry if the flow is now isolated, or _NONE."""
+    state = point.state
+    if number == _NONE:
+        number = _add(point, arrival.station, arrival.flow)
+        if number == _NONE:
+            return _NONE
+    entry = point.entries[number]
+    entry.octets += arrival.octets
+    if arrival.qlen_octets <= state.threshold_octets or entry.octets < state.flow_octets:
+        return _NONE
+    state.isolated += 1
+    _isolate(point, number, arrival.now_ns)
+    return number
 
 
 @compiled
@@ -185,7 +204,8 @@ def new_point(parameters: IsolationPointParameters, context: PortContext) -> Iso
     """Return a port without isolated flows."""
     cpid = signed_cpid(int.from_bytes(context.cp_mac) << 16 | parameters.queue)
     state = record_from(
-        IsolationState, parameters, cpid=cpid, flows=0, held_octets=0, isolated=0, requested=0, returned=0,
+        IsolationState, parameters, cpid=cpid, flows=0, queued_octets=0, isolated=0, requested=0, returned=0,
         untracked=0,
     )  # fmt: skip
-    return IsolationPoint(state, new_records(FlowEntry, parameters.max_flows))
+    entries: Any = new_records(FlowEntry, parameters.max_flows)
+    return IsolationPoint(state, entries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
-from ecmproto.control.mechanisms.api.parameters import MOST_OCTETS, Parameters, count, duration, octets
+from ecmproto.control.mechanisms.api.parameters import MAX_OCTETS, Parameters, count, duration, octets
 from ecmproto.errors import ParameterError
 
 _CHOICE = "choice"
@@ -27,12 +27,12 @@ class IsolationPointParameters(Parameters):
         doc="queue of isolated flows, a lower priority that no other flow may use",
     )  # fmt: skip
     threshold_octets: int = octets(
-        "threshold", 30_000, (1, MOST_OCTETS), source=_CHOICE,
+        "threshold", 30_000, (1, MAX_OCTETS), source=_CHOICE,
         doc="queue length above which flows are isolated. The port starts to count the octets of flows at "
         "half this length",
     )  # fmt: skip
     flow_octets: int = octets(
-        "flow_octets", 10_000, (0, MOST_OCTETS), source=_CHOICE,
+        "flow_octets", 10_000, (0, MAX_OCTETS), source=_CHOICE,
         doc="minimum number of counted octets of an isolated flow, which protects slower flows",
     )  # fmt: skip
     interval_ns: int = duration(

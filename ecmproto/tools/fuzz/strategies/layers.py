@@ -34,6 +34,7 @@ from ecmproto.wire.formats.ip import (
     OtherARP,
     arp_format,
 )
+from ecmproto.wire.formats.isolation import CIM
 from ecmproto.wire.formats.lldp import TLV, OtherOrganizationTLV
 from ecmproto.wire.formats.mac_control import MACControl
 from ecmproto.wire.formats.registry import AFTER_PORTS, FORMATS, OWN, dispatch
@@ -331,6 +332,6 @@ def messages() -> SearchStrategy[Layer]:
     """Return layers of any message, including messages with an unassigned type."""
     return st.one_of(
         cnms(), ecm_frames(), bcn_messages(), e2cm_messages(), e2cm_probes(), fecn_returns(), dbp_reports(),
-        layers_of(HPCCAck), layers_of(UnknownMessage),
+        layers_of(HPCCAck), layers_of(CIM), layers_of(UnknownMessage),
         *(layers_of(cls) for cls in FORMATS[len(OWN):] if cls.role == "message"),
     )  # fmt: skip
