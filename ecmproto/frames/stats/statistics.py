@@ -23,7 +23,7 @@ from ecmproto.errors import CaptureError, counted
 from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.stats.cells import value_of
 from ecmproto.tables import Tabular
-from ecmproto.units import NS_PER_S, NS_PER_US, format_time
+from ecmproto.units import NS_PER_S, NS_PER_US, format_time, one_precision
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import json_text
 from ecmproto.wire.formats.e2cm import E2CM
@@ -152,9 +152,8 @@ class Distribution:
         ``least`` is the minimum and ``most`` is the maximum.
         """
         ends = {"least": "minimum", "most": "maximum"}
-        return ", ".join(
-            f"{name} {format_time(getattr(self, ends.get(name, name)))}" for name in names.split()
-        )
+        texts = [f"{name} {format_time(getattr(self, ends.get(name, name)))}" for name in names.split()]
+        return ", ".join(one_precision([texts])[0])
 
     def scaled(self, factor: int) -> Distribution:
         """Return the distribution of all numbers multiplied by ``factor``."""

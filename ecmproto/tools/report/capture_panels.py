@@ -330,7 +330,9 @@ class LinePanel(Panel):
 
 def _frame_types(statistics: Statistics) -> Iterator[PanelLine]:
     for each in statistics.kinds:
-        if each.kind.group in ("message", "flow control") and "." not in each.kind.name:
+        # CNPs have a panel of their own
+        name = each.kind.name
+        if each.kind.group in ("message", "flow control") and "." not in name and name != "cnp":
             yield each.kind.title, _per_second(statistics, each.frames_over_time), each.frames
 
 
@@ -407,7 +409,7 @@ PANELS: Mapping[Name, PanelKind] = {
     ),
     "kinds": PanelKind(
         "Messages and flow control", partial(LinePanel, lines_of=_frame_types, scale=frame_scale),
-        "Congestion messages and pause frames per second, by type.",
+        "Congestion messages other than CNPs, and pause frames, per second, by type.",
     ),
     "points": PanelKind(
         "CNMs by congestion point", partial(LinePanel, lines_of=_points, scale=frame_scale),

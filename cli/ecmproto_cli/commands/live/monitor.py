@@ -313,7 +313,7 @@ class Watch:
             echo(summary_line(statistics, reader.path, reader.counts().dropped))
             return
         self._screen.clear()
-        echo(stats_table(statistics, reader.path) if statistics.frames else "0 frames")
+        echo(stats_table(statistics, reader.path) if statistics.frames else "0 frames", wrap=True)
 
 
 class Screen:
