@@ -674,6 +674,11 @@ def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
     if not ports:
         watched = any(port.is_watched for run in runs for port in run.result.ports)
         why = "nothing caused one" if watched else "no port has a congestion point"
+        paused = {port.name for run in runs for port in run.result.ports if port.paused_ns.any()}
+        xoff = [port.xoff_octets for run in runs for port in run.result.ports if port.xoff_octets]
+        if watched and paused and xoff:
+            lowest = format_octets(min(xoff))
+            why += f", although pauses stopped {counted(len(paused), 'port')} (lowest XOFF: {lowest})"
         yield f"no {mechanism} message: {why}"
         return
     longest = max(ports, key=lambda port: int(port.peak_octets.max(initial=0)) / (port.set_point_octets or 1))
