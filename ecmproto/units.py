@@ -153,7 +153,9 @@ UNIT_TEXTS: Mapping[str, Callable[[float], str]] = {
 """Functions that return the text of a value, by the unit in the value's name."""
 
 
-_FIGURES = re.compile(r"(?<![\w.,:])(?<!e-)((?:\d{1,4}(?:\.\d+)? )+)([TGMkmµ]?(b/s|B|/s|s)|h|ns)(?![\w/])")
+_FIGURES = re.compile(
+    r"(?<![\w.,:])(?<!e-)((?:\d{1,4}(?:\.\d+)? ){1,32})([TGMkmµ]?(b/s|B|/s|s)|h|ns)(?![\w/])"
+)
 
 
 def one_precision(rows: Sequence[Sequence[str]]) -> list[list[str]]:
