@@ -17,14 +17,19 @@ from ecmproto.frames.columns.gathering import Collected, Want
 from ecmproto.frames.columns.walk import Frames
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.infiniband import BAD, BTH, CHANGING, GOOD, ICRC, LRH, NETWORKS, UNVERIFIED
+from ecmproto.wire.formats.infiniband import (
+    BTH,
+    CHANGING,
+    ICRC,
+    LRH,
+    NETWORKS,
+)
 from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 from ecmproto.wire.formats.registry import FORMATS
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-STATES = (UNVERIFIED, BAD, GOOD)
 _NOWHERE = -1
 _POLYNOMIAL = 0xEDB88320
 _ONES = 0xFFFFFFFF
@@ -49,7 +54,7 @@ class WalkedLayers(Protocol):
 def crc_states(source: WalkedLayers) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Return the indices of the frames with a base transport header, and the state of each CRC.
 
-    A state is an index into ``STATES``.
+    A state is an index into ``CRC_STATES``.
     """
     ip4s, bths, udps = _formats_of(IPv4), _formats_of(BTH), _formats_of(UDP)
     every = dict.fromkeys([*ip4s, *bths, ICRC, LRH, *NETWORKS, *udps])

@@ -20,7 +20,7 @@ from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP_TYPES, Batch, Interface
 from ecmproto.frames.columns.column import Texts
 from ecmproto.frames.columns.gathering import Census, Collected, Want, collect, kind_of, look_up
-from ecmproto.frames.columns.invariant_crc import STATES, crc_states
+from ecmproto.frames.columns.invariant_crc import crc_states
 from ecmproto.frames.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
 from ecmproto.frames.columns.threads import together
 from ecmproto.frames.columns.walk import BatchPart, Frames, Paths
@@ -30,6 +30,7 @@ from ecmproto.wire.codec.frame import protocols
 from ecmproto.wire.formats.base import UNBOUNDED, Layer
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.infiniband import CRC_STATES
 from ecmproto.wire.formats.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -130,12 +131,12 @@ class BatchLayers:
         rows, states = crc_states(self)
         # in order of first occurrence
         first = {
-            state: int(is_so.argmax()) for state in range(len(STATES)) if (is_so := states == state).any()
+            state: int(is_so.argmax()) for state in range(len(CRC_STATES)) if (is_so := states == state).any()
         }
         order = sorted(first, key=first.__getitem__)
-        code_of = np.zeros(len(STATES), np.int32)
+        code_of = np.zeros(len(CRC_STATES), np.int32)
         code_of[order] = np.arange(len(order))
-        words = tuple(STATES[state] for state in order)
+        words = tuple(CRC_STATES[state] for state in order)
         return rows, Texts(codes=code_of[states], words=words)
 
     @functools.cached_property

@@ -48,6 +48,7 @@ from ecmproto.frames.dissect.form import Record, moment_text, seconds_text
 from ecmproto.wire.codec.frame import Frame, encapsulated
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
+from ecmproto.wire.formats.infiniband import CRC_STATES, UNVERIFIED, crc_status
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.text import address_text
 
@@ -344,6 +345,11 @@ def _since(view: View) -> int:
     return 0 if time_ns is None or view.origin_ns is None else time_ns - view.origin_ns
 
 
+def _crc_state(view: View) -> int:
+    frame = view.record.frame
+    return CRC_STATES.index(crc_status(frame.layers, frame.boundaries()) or UNVERIFIED)
+
+
 _OF_RECORD: Mapping[RecordNumber, Callable[[View], int]] = {
     RecordNumber.NUMBER: lambda view: view.record.number,
     RecordNumber.TIME_NS: lambda view: view.record.time_ns or 0,
@@ -360,6 +366,7 @@ _OF_RECORD: Mapping[RecordNumber, Callable[[View], int]] = {
     RecordNumber.SINCE_FIRST_NS: lambda view: view.record.since_first_ns or 0,
     RecordNumber.SINCE_PREVIOUS_NS: lambda view: view.record.since_previous_ns or 0,
     RecordNumber.SINCE_DISPLAYED_NS: lambda view: view.record.since_displayed_ns or 0,
+    RecordNumber.INVARIANT_CRC: _crc_state,
 }
 
 

@@ -67,7 +67,7 @@ from ecmproto.wire.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.wire.formats.ethernet import MSDU
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats.hpcc import QLEN_UNIT, SENT_UNIT
-from ecmproto.wire.formats.infiniband import BAD, UNVERIFIED, crc_status
+from ecmproto.wire.formats.infiniband import BAD, CRC_STATES, UNVERIFIED, crc_status
 from ecmproto.wire.formats.ip import (
     EXTENSIONS,
     PROTO_AH,
@@ -414,7 +414,13 @@ class _Layout:
         """Return the pieces of the meaning of a value, and whether the meaning is never empty."""
         cls = path.layers[layer]
         if field.key == cls.covers:
-            return [OfFrame(functools.partial(_crc_verdict, self._paint), path.first)], True
+            if path.first:
+                return [OfFrame(functools.partial(_crc_verdict, self._paint), path.first)], True
+            texts = {BAD: painted(self._paint, "error", BAD)}
+            return [
+                When(RecordNumber.INVARIANT_CRC, state, state, texts.get(word, [word]))
+                for state, word in enumerate(CRC_STATES)
+            ], True
         if not field.is_number:
             is_text = issubclass(cls, TLV) and field.key == "value"
             return (

@@ -115,7 +115,7 @@ def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
 
 
 CRC_STATUS = "infiniband.invariant.crc.status"
-GOOD, BAD, UNVERIFIED = "good", "bad", "unverified"
+CRC_STATES = UNVERIFIED, BAD, GOOD = "unverified", "bad", "good"
 
 
 def crc_status(layers: Sequence[Layer], starts: Sequence[int]) -> str | None:

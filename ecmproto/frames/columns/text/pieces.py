@@ -50,6 +50,8 @@ class RecordNumber(enum.IntEnum):
     """Time in ns since the first frame of the capture, the previous frame, or the previously displayed
     frame.
     """
+    INVARIANT_CRC = 15
+    """Index in ``CRC_STATES`` of the state of the invariant CRC, for frames that contain one."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats.infiniband import BAD, ICRC
+from ecmproto.wire.formats.infiniband import BAD, CRC_STATES, ICRC
 from ecmproto.wire.formats.registry import FORMATS, MAX_FORMATS
 
 if TYPE_CHECKING:
@@ -504,11 +504,14 @@ class Renderer:
             alone |= located.malformed
         if not self._malformed or self._wrong is not None:
             alone |= located.shows_malformed
+        packets, crc_states = _NO_ROWS, _NO_ROWS
         if self._sampled and layers.count[NUMBER_OF[ICRC]]:
             packets, states = layers.crc_states
-            alone[packets[np.array([word == BAD for word in states.words])[states.codes]]] = True
+            crc_states = np.array([CRC_STATES.index(word) for word in states.words])[states.codes]
+            alone[packets[crc_states == CRC_STATES.index(BAD)]] = True
         program = self._chosen(located, alone)
         record = _record(batch, interfaces, origin_ns, self._assembler.record_numbers, far)
+        record[RecordNumber.INVARIANT_CRC, packets] = crc_states
         rows = np.flatnonzero(program < 0)
         singles = single(batch.select(rows)) if len(rows) else ()
         errors = self._errors(layers, ethertypes) if self._malformed else ()
@@ -646,6 +649,7 @@ def _record(
         RecordNumber.CAPTURED: lambda: batch.captured,
         RecordNumber.CUT: lambda: np.maximum(0, batch.original - batch.captured),
         RecordNumber.ERROR: lambda: 0,
+        RecordNumber.INVARIANT_CRC: lambda: 0,
         RecordNumber.FLAWED: lambda: batch.original > batch.captured,
         RecordNumber.INTERFACE: lambda: batch.interface,
         RecordNumber.INTERFACE_ID: lambda: of_links(each.local_index for each in links),
