@@ -34,8 +34,13 @@ NAME = re.compile(
     r"|words|beginnings|asked|behind|comes|held|heard|says?|tells?)(?:$|_)"
 )
 """Forbidden words in names; the usual words are minimum, maximum, offset, span, capacity, paths and types."""
-ALLOWED = re.compile(r"held_out|heard_messages|held_replies|kept_out_frames|taken_cnms|kept_by|taken_ns")
-"""Parts of names that are exempt from the rules, because they are keys of JSON documents."""
+ALLOWED = re.compile(
+    r"held_out|heard_messages|held_replies|kept_out_frames|taken_cnms|kept_by|taken_ns|^_?kinds$"
+)
+"""Parts of names that are exempt from the rules, because they are keys of JSON documents.
+
+Plug-ins also use the attribute ``kinds`` of a mechanism.
+"""
 MAX_TEST_WORDS = 8
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CODE = re.compile(r"``.*?``|\{[^}]*\}", re.DOTALL)
