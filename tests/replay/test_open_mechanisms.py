@@ -86,7 +86,7 @@ def test_mechanisms_without_messages_send_none(name: str) -> None:
     assert octets_out(parts) == [frame(1)] * 500
 
 
-@pytest.mark.parametrize("name", [*BUSY])
+@pytest.mark.parametrize("name", sorted(BUSY.keys() - {"isolation"}))
 def test_the_outcome_does_not_depend_on_the_batches(name: str) -> None:
     frames = [frame(n % 3 + 1, TAGS[name] if name in TAGS and n % 2 else "") for n in range(1_000)]
     times = wave(1_000)
