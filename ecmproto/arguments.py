@@ -93,7 +93,9 @@ _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(("path", "a", "b", "out", "output", "scenario"), _PATH),
     "captures": _PATHS,
     "filter": (lambda value: isinstance(value, str) or hasattr(value, "matches"), "a display filter as text"),
-    **dict.fromkeys(("frames", "start", "stop", "variant", "mechanism", "ports", "trailer"), _TEXT),
+    **dict.fromkeys(
+        ("frames", "start", "stop", "variant", "mechanism", "ports", "trailer", "sampled"), _TEXT
+    ),
     "replay.mechanism": _TEXTS,
     **dict.fromkeys(("select", "ignore", "strip", "add_tag", "show", "fields"), _TEXTS),
     **dict.fromkeys(("set", "tolerance"), _ASSIGNMENTS),
@@ -103,7 +105,10 @@ _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(("limit", "seed"), _whole(0, 2**63 - 1)),
     "speed": _quantity('a rate such as "10G", or bits per second'),
     "buffer": _quantity('a size such as "500kB" or "100frames", or octets'),
-    **dict.fromkeys(("interval", "feedback_delay"), _quantity('a time such as "20us", or ns')),
+    **dict.fromkeys(
+        ("interval", "feedback_delay", "storm_detect", "storm_restore"),
+        _quantity('a time such as "20us", or ns'),
+    ),
     "lossless": (
         lambda value: isinstance(value, Collection) and all(map(_whole(0, 7)[0], value)),
         "priorities from 0 to 7",

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import ecmproto
 from ecmproto.errors import CaptureError, DecodeError, FilterError, ParameterError, SpecError
+from ecmproto.frames.stats import document_text
 from ecmproto.tables import Tabular
 from ecmproto_cli.main import cli
 
@@ -63,6 +64,13 @@ def test_stats_are_the_commands(mixed: Path) -> None:
     assert statistics.records()[0].items() <= document["kinds"][0].items()
     assert [row["frames"] for row in statistics.records()] == [each["frames"] for each in document["kinds"]]
     assert repr(statistics).startswith("26 frames in ")
+
+
+def test_samples_and_storms_are_the_commands(mixed: Path) -> None:
+    statistics = ecmproto.stats(mixed, sampled="1:16", storm_detect="1us", storm_restore="2us")
+    words = ("--sampled", "1:16", "--storm-detect", "1us", "--storm-restore", "2us")
+    assert document_text(statistics, str(mixed)) == printed("stats", "-r", str(mixed), "-T", "json", *words)
+    assert any("are a sample" in note for note in ecmproto.check(mixed, sampled="1:16").notes)
 
 
 def test_check_lists_findings(tmp_path: Path) -> None:
@@ -184,6 +192,8 @@ def test_wrong_arguments_raise_errors_of_ecmproto(
         (lambda path: API.edit(path, path, set=[7]), "set: expected a mapping of names to values"),
         (lambda path: API.stats(path, speed=-1), 'speed: expected a rate such as "10G"'),
         (lambda path: API.check(path, count=0), "count: expected a whole number from 1 to"),
+        (lambda path: API.check(path, sampled="16"), "sampled: expected 1:N or every:N"),
+        (lambda path: API.stats(path, trailer="tap"), "trailer: expected one of metamako"),
         (lambda path: API.replay(path, "qcn", closed=1), "closed: expected True or False, got 1"),
         (lambda path: API.diff(path, path, align_time="none "), "none or offset or drift, got 'none '"),
         (

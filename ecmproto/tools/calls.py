@@ -27,6 +27,7 @@ from ecmproto.frames.columns import selected
 from ecmproto.frames.dissect.form import Record, records
 from ecmproto.frames.filter import compile_filter
 from ecmproto.frames.stats import Statistics, capture_stats
+from ecmproto.frames.stats.sampling import parse_sampled
 from ecmproto.tables import Tabular
 from ecmproto.tools.check import Checked, check_capture, chosen
 from ecmproto.tools.diff import Comparison, difference_document, rules_of, summary_document
@@ -42,9 +43,14 @@ MAX_DIFFERENCES = 1000
 """The default maximum number of listed differences."""
 
 
-def _opened(captures: Captures, *, outer: bool, ethertypes: EtherTypes) -> CaptureReader:
+def _opened(captures: Captures, *, outer: bool, trailer: str | None, ethertypes: EtherTypes) -> CaptureReader:
     is_one = isinstance(captures, str | os.PathLike) or hasattr(captures, "read")
-    return open_innermost([captures] if is_one else captures, outer=outer, ethertypes=ethertypes)  # type: ignore[list-item,arg-type]
+    paths: Any = [captures] if is_one else captures
+    return open_innermost(paths, outer=outer, trailer=trailer, ethertypes=ethertypes)
+
+
+def _time_ns(value: str | int) -> int:
+    return parse_time(value) if isinstance(value, str) else value
 
 
 @checked
@@ -53,19 +59,21 @@ def dissect(
     *,
     filter: str | None = None,
     inner: bool = False,
+    trailer: str | None = None,
     count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Iterator[Record]:
     """Yield the frames of captures with number, time, interface, octets and the decoded ``frame``.
 
     ``filter`` is a display filter, and ``count`` is the maximum number of frames. ``inner`` removes mirror
-    and tunnel encapsulations. Raises CaptureError if a capture cannot be read to its end, and FilterError for
-    an invalid filter.
+    and tunnel encapsulations. ``trailer`` is the device whose time stamps replace the times of frames, such
+    as ``"metamako"``. Raises CaptureError if a capture cannot be read to its end, and FilterError for an
+    invalid filter.
     """
     test = None if filter is None else compile_filter(filter)
 
     def frames() -> Iterator[Record]:
-        with _opened(captures, outer=not inner, ethertypes=ethertypes) as reader:
+        with _opened(captures, outer=not inner, trailer=trailer, ethertypes=ethertypes) as reader:
             for batch in reader:
                 interfaces = reader.interfaces
                 if test is not None:
@@ -85,23 +93,33 @@ def stats(
     speed: str | int = "10G",
     interval: str | int | None = None,
     lossless: Collection[int] | None = None,
+    storm_detect: str | int = "200ms",
+    storm_restore: str | int = "400ms",
     outer: bool = False,
+    trailer: str | None = None,
+    sampled: str = "1:1",
     count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Statistics:
     """Return the statistics of captures. As a table, the result has one row for each frame type.
 
     ``speed`` is the speed in bit/s of links without a stated speed. ``interval`` is the width of time
-    intervals in ns. ``lossless`` contains the priorities that PFC may pause. ``outer`` counts the outer
-    frames of mirror and tunnel encapsulations. Raises CaptureError, FilterError and ParameterError.
+    intervals in ns. ``lossless`` contains the priorities that PFC may pause. A priority that is paused for
+    99 % of ``storm_detect`` is in a storm, which ends after ``storm_restore`` without a pause. ``outer``
+    counts the outer frames of mirror and tunnel encapsulations. ``trailer`` is the device whose time stamps
+    replace the times of frames. ``sampled`` is ``"1:N"`` or ``"every:N"``, if the frames are a sample. Raises
+    CaptureError, FilterError and ParameterError.
     """
-    with _opened(captures, outer=outer, ethertypes=ethertypes) as reader:
+    with _opened(captures, outer=outer, trailer=trailer, ethertypes=ethertypes) as reader:
         return capture_stats(
             reader,
             filter=filter,
-            interval_ns=parse_time(interval) if isinstance(interval, str) else interval,
+            interval_ns=None if interval is None else _time_ns(interval),
             speed_bps=parse_rate(speed) if isinstance(speed, str) else speed,
             lossless=lossless,
+            detect_ns=_time_ns(storm_detect),
+            restore_ns=_time_ns(storm_restore),
+            sampled=parse_sampled(sampled),
             limit=count,
             ethertypes=ethertypes,
         )
@@ -116,6 +134,8 @@ def check(
     filter: str | None = None,
     set: Assignments | None = None,
     outer: bool = False,
+    trailer: str | None = None,
+    sampled: str = "1:1",
     count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Checked:
@@ -123,13 +143,18 @@ def check(
 
     ``select`` and ``ignore`` contain families of rules, or prefixes of rule ids, such as ``["pfc"]``. ``set``
     contains parameters of rules, such as ``{"qcn.w": 2}``. ``outer`` checks the outer frames of mirror and
-    tunnel encapsulations. Raises CaptureError, FilterError and ParameterError.
+    tunnel encapsulations. ``trailer`` is the device whose time stamps replace the times of frames.
+    ``sampled`` is ``"1:N"`` or ``"every:N"``, if the frames are a sample. Raises CaptureError, FilterError
+    and ParameterError.
     """
     test = None if filter is None else compile_filter(filter)
     texts = dict(text.split("=", 1) for text in assigned(set))
-    with _opened(captures, outer=outer, ethertypes=ethertypes) as reader:
+    is_sample = parse_sampled(sampled)[0] > 1
+    with _opened(captures, outer=outer, trailer=trailer, ethertypes=ethertypes) as reader:
         rules = chosen(comma_separated(select), comma_separated(ignore))
-        return check_capture(reader, rules, texts, filter=test, limit=count, ethertypes=ethertypes)
+        return check_capture(
+            reader, rules, texts, filter=test, sampled=is_sample, limit=count, ethertypes=ethertypes
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
