@@ -277,6 +277,8 @@ def test_the_reason_for_no_message_fits_the_mechanism() -> None:
     for there, why in ((watched, why_none), (ports, "no port has a congestion point")):
         lines = list(explanations([RunFigures(replace(marking, ports=there))]))
         assert f"no dcqcn message: {why}" in lines
+    lines = list(explanations([RunFigures(replace(quiet("isolation").result, ports=watched))]))
+    assert "no isolation message: the ports watch priority 3, which no flow has (flow.priority)" in lines
 
 
 def test_it_says_how_full_the_fullest_buffer_was() -> None:
