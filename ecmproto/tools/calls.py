@@ -259,7 +259,7 @@ def edit(
             tags=tuple(map(tag_from, listed(add_tag))),
             snap_octets=snaplen,
             fix=fix,
-            keep_checksums=not keep_checksums,
+            update_checksums=not keep_checksums,
             ethertypes=ethertypes,
         ),
         force=force,

@@ -172,7 +172,7 @@ def test_cut_frames_keep_correct_checksums() -> None:
 
 def test_option_or_assignment_leaves_checksums_alone() -> None:
     batch = Batch.from_frames(packets())
-    after, report = edited(batch, "ip.ttl=3", keep_checksums=False)
+    after, report = edited(batch, "ip.ttl=3", update_checksums=False)
     assert not report.kept
     assert not all(is_right(octets) for octets in after if IPv4 in decode(octets))
     after, report = edited(batch, "ip.ttl=3", "ip.checksum=0x1234")

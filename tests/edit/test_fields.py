@@ -166,7 +166,7 @@ def test_every_field_is_set_as_by_codec() -> None:
         rows = [*rows, *(row for row in range(len(everything)) if row not in rows)][: len(rows) + 1]
         batch, frames = everything[rows], [every_frame[row] for row in rows]
         for text, value in values_for(field):
-            after, report = edited(batch, f"{field.name}={text}", keep_checksums=False)
+            after, report = edited(batch, f"{field.name}={text}", update_checksums=False)
             having = 0
             for octets, before, frame in zip(after, batch, frames, strict=True):
                 wanted = expected(frame, field, value)

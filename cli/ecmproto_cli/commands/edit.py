@@ -174,7 +174,7 @@ def command(
         clock=_clock(shift, scale),
         snap_octets=snap_octets,
         fix=fix,
-        keep_checksums=not raw,
+        update_checksums=not raw,
         wrappers=tuple(map(wrapper_from, wrappers)),
         **options,
     )
@@ -292,5 +292,5 @@ def _stale(edit: Edit) -> set[str]:
         each.name
         for each in edit.assignments
         for writing in each.writings
-        if (writing.source.format, writing.source.key) in EXTENTS and edit.keep_checksums and not edit.fix
+        if (writing.source.format, writing.source.key) in EXTENTS and edit.update_checksums and not edit.fix
     }

@@ -76,7 +76,7 @@ class Edit:
     snap_octets: int | None = None
     fix: bool = False
     """Whether lengths and checksums are recomputed, whatever their old values."""
-    keep_checksums: bool = True
+    update_checksums: bool = True
     """Whether checksums over edited fields are updated."""
     decap: bool = False
     """Whether frames wrapped by mirrors and tunnels are replaced by their innermost frames."""
@@ -332,7 +332,7 @@ class Editor:
         for packets, targets, done, is_inner in (
             (located, outer, outcome, False), (shown, inside, outcome_inside, True),
         ):  # fmt: skip
-            if self._covered and edit.keep_checksums and done.written:
+            if self._covered and edit.update_checksums and done.written:
                 updates, left = keep_right(
                     packets_in(packets, low), buffer, chosen.buffer, low, done.written,
                     self._set_in(inner=is_inner), unclear_frames(len(packets.frames.offset), targets),
