@@ -53,6 +53,7 @@ from ecmproto.wire.codec import (
 )
 from ecmproto.wire.formats.bcn import TYPES as BCN_TYPES
 from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
+from ecmproto.wire.formats.isolation import CIM
 from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 
 FAR_NS = 1 << 62
@@ -232,7 +233,7 @@ class Slow:
         return found
 
     def _points(self) -> Iterable[CongestionPoint]:
-        for kind in (CNM, ECM, BCN, E2CM):
+        for kind in (CNM, ECM, BCN, E2CM, CIM):
             messages = self._messages(kind)
             for cpid in most_first(message.cpid for _, message in messages):
                 own = [(record, message) for record, message in messages if message.cpid == cpid]
@@ -245,7 +246,7 @@ class Slow:
                     frames=len(own),
                     quantities={
                         name: distribution([value(message) for _, message in own], scale)
-                        for name, (value, scale) in QUANTITIES[kind].items()
+                        for name, (value, scale) in QUANTITIES.get(kind, {}).items()
                     },
                     types=dict(counts),
                     fb_histogram=tuple(fb[value] for value in range(64)) if fb is not None else (),
@@ -253,7 +254,7 @@ class Slow:
                 )
 
     def _flows(self) -> Iterable[MessageFlow]:
-        for kind in (CNM, ECM, BCN, E2CM):
+        for kind in (CNM, ECM, BCN, E2CM, CIM):
             flows = [
                 ((message.cpid, station(record, "dst"), flow_id_of(record, message)), message)
                 for record, message in self._messages(kind)

@@ -287,7 +287,7 @@ def test_few_frames_are_worth_no_program() -> None:
 
 
 def test_deep_stacks_are_rendered_alone() -> None:
-    stack = HEADER[:12] + b"".join(b"\x81\0\0" + bytes([index]) for index in range(20)) + bytes(20)
+    stack = HEADER[:12] + b"".join(b"\x81\0\0" + bytes([index]) for index in range(28)) + bytes(20)
     batch = Batch.from_frames([FRAMES["data"], stack])
     assert text(batch, lambda path: ["told\n"]) == "told\nalone 1\n"
 
