@@ -53,8 +53,8 @@ from ecmproto.wire.codec import (
 )
 from ecmproto.wire.formats.bcn import TYPES as BCN_TYPES
 from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
-from ecmproto.wire.formats.isolation import CIM
 from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
+from ecmproto.wire.formats.isolation import CIM
 
 FAR_NS = 1 << 62
 STARTS = (0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120)
