@@ -23,7 +23,7 @@ def told_one_by_one(frames: list[bytes], original: list[int]) -> dict[int, str |
     told = {}
     for row, (octets, wire) in enumerate(zip(frames, original, strict=True)):
         frame = decode_lax(octets, original_octets=wire)
-        told[row] = crc_status(frame.layers, frame.boundaries())
+        told[row] = crc_status(frame)
     return {row: status for row, status in told.items() if status is not None}
 
 

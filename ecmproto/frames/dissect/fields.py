@@ -200,7 +200,7 @@ def _error(record: Record, frame: Frame) -> str:
 
 
 def _crc_status(record: Record, frame: Frame) -> str:
-    return crc_status(frame.layers, frame.boundaries()) or ""
+    return crc_status(frame) or ""
 
 
 def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:

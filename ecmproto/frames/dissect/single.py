@@ -347,7 +347,7 @@ def _since(view: View) -> int:
 
 def _crc_state(view: View) -> int:
     frame = view.record.frame
-    return CRC_STATES.index(crc_status(frame.layers, frame.boundaries()) or UNVERIFIED)
+    return CRC_STATES.index(crc_status(frame) or UNVERIFIED)
 
 
 _OF_RECORD: Mapping[RecordNumber, Callable[[View], int]] = {

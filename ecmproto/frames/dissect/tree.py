@@ -585,7 +585,7 @@ def _fcs_verdict(paint: Paint, record: Record, frame: Frame) -> str:
 
 
 def _crc_verdict(paint: Paint, record: Record, frame: Frame) -> str:
-    status = crc_status(frame.layers, frame.boundaries()) or UNVERIFIED
+    status = crc_status(frame) or UNVERIFIED
     return paint(status, "error") if status == BAD else status
 
 

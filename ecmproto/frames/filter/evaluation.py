@@ -170,7 +170,7 @@ _OF_RECORD: dict[str, Reader] = {
 _OF_FRAME: dict[str, FrameReader] = {
     "frame.protocols": lambda frame: (protocols(frame.layers),),
     "frame.error": lambda frame: _error_text(frame.error),
-    CRC_STATUS: lambda frame: tuple(filter(None, (crc_status(frame.layers, frame.boundaries()),))),
+    CRC_STATUS: lambda frame: tuple(filter(None, (crc_status(frame),))),
     "eth.padding": lambda frame: (frame.padding,) if frame.padding else (),
     "eth.trailer": lambda frame: (frame.trailer,) if frame.trailer else (),
     "eth.fcs": lambda frame: (frame.fcs,) if frame.fcs else (),

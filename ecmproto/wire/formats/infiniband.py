@@ -118,27 +118,6 @@ CRC_STATUS = "infiniband.invariant.crc.status"
 CRC_STATES = UNVERIFIED, BAD, GOOD = "unverified", "bad", "good"
 
 
-def crc_status(layers: Sequence[Layer], starts: Sequence[int]) -> str | None:
-    """Return whether the invariant CRC of a decoded frame is GOOD, BAD or UNVERIFIED.
-
-    The result is ``None`` for a frame without a BTH. UNVERIFIED means that octets of the packet are missing
-    or that the packet is a fragment. ``starts`` contains the offset of each layer, then the end of the last
-    layer.
-    """
-    if not any(isinstance(value, BTH) for value in layers):
-        return None
-    index = next((index for index, value in enumerate(layers) if isinstance(value, ICRC)), None)
-    if index is None or any(isinstance(value, IPv4) and value.flags & 1 for value in layers):
-        return UNVERIFIED
-    covered = coverage(layers[:index], starts[: index + 1])
-    if covered is None:
-        return UNVERIFIED
-    value = layers[index]
-    assert isinstance(value, ICRC)
-    octets = b"".join([value.build() for value in layers[:index]])
-    return GOOD if covered.crc(octets) == value.crc else BAD
-
-
 class _Decoded(Protocol):
     """Decoded frame."""
 
@@ -150,12 +129,33 @@ class _Decoded(Protocol):
         """Return the offset of each layer, then the end of the last layer."""
 
 
+def crc_status(frame: _Decoded) -> str | None:
+    """Return whether the invariant CRC of a decoded frame is GOOD, BAD or UNVERIFIED.
+
+    The result is ``None`` for a frame without a BTH. UNVERIFIED means that octets of the packet are missing
+    or that the packet is a fragment.
+    """
+    layers = frame.layers
+    if not any(isinstance(value, BTH) for value in layers):
+        return None
+    index = next((index for index, value in enumerate(layers) if isinstance(value, ICRC)), None)
+    if index is None or any(isinstance(value, IPv4) and value.flags & 1 for value in layers):
+        return UNVERIFIED
+    covered = coverage(layers[:index], frame.boundaries()[: index + 1])
+    if covered is None:
+        return UNVERIFIED
+    value = layers[index]
+    assert isinstance(value, ICRC)
+    octets = b"".join([value.build() for value in layers[:index]])
+    return GOOD if covered.crc(octets) == value.crc else BAD
+
+
 def crc_is_bad(frame: _Decoded) -> bool:
     """Return whether a decoded frame has an incorrect invariant CRC."""
     # a packet ends with the invariant CRC
     if not frame.layers or not isinstance(frame.layers[-1], ICRC):
         return False
-    return crc_status(frame.layers, frame.boundaries()) == BAD
+    return crc_status(frame) == BAD
 
 
 @layer("icrc", title="Invariant CRC", source=_ICRC)
