@@ -109,24 +109,21 @@ class NeighbourCounts:
                 lldpdu = lldpdu if _is_goodbye(frame) else _lldpdu(frame) or lldpdu
             self.latest[interface, source] = Latest(count + 1, number, time_ns, octets, lldpdu)
 
-    def _take(self, key: tuple[int, int], latest: Latest) -> None:
-        before = self.latest.get(key)
-        if before is not None:
-            latest = latest._replace(
-                frames=before.frames + latest.frames, lldpdu=latest.lldpdu or before.lldpdu
-            )
-        elif len(self.latest) == MAX_NEIGHBOURS:
-            self.left_out += latest.frames
-            return
-        self.latest[key] = latest
-
     def join(self, later: NeighbourCounts, interfaces: int = 0, frames: int = 0) -> None:
         """Add the counts of ``later``, a counter of later frames.
 
         ``interfaces`` and ``frames`` are added to the interface numbers and the frame numbers of ``later``.
         """
         for (interface, source), latest in later.latest.items():
-            self._take((interface + interfaces, source), latest._replace(number=latest.number + frames))
+            key = interface + interfaces, source
+            before = self.latest.get(key)
+            if before is None and len(self.latest) == MAX_NEIGHBOURS:
+                self.left_out += latest.frames
+                continue
+            count, lldpdu = (0, b"") if before is None else (before.frames, before.lldpdu)
+            self.latest[key] = latest._replace(
+                frames=count + latest.frames, number=latest.number + frames, lldpdu=latest.lldpdu or lldpdu
+            )
         self.left_out += later.left_out
 
     @property

@@ -16,7 +16,6 @@ from ecmproto.control.lab.results.sizes import HEADINGS as SIZE_HEADINGS
 from ecmproto.control.lab.results.sizes import Size, by_size
 from ecmproto.control.lab.setup.figures import Expectation, Figure, parse_figure
 from ecmproto.control.mechanisms.api.machine import machine_of
-from ecmproto.control.mechanisms.api.mechanism import isolation_of
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import counted
 from ecmproto.tables import Paint, Tabular, columns_of, pairs, plain, queue_curves
@@ -665,10 +664,13 @@ def _no_flow_control(runs: Sequence[RunFigures]) -> Iterator[str]:
 
 
 def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
-    mechanism = runs[0].result.experiment.control.mechanism
+    experiment = runs[0].result.experiment
+    mechanism = experiment.control.mechanism
     if mechanism in BASELINES or any(each.frames.any() for run in runs for each in run.result.messages):
         return
-    if not machine_of(find_mechanism(mechanism), {}).kinds:
+    declared = find_mechanism(mechanism)
+    machine = machine_of(declared, declared.parse(experiment.control.parameters))
+    if not machine.kinds:
         yield f"no {mechanism} message: the mechanism sends none"
         return
     ports = [port for run in runs for port in run.result.ports if port.set_point_octets is not None]
@@ -680,10 +682,9 @@ def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
         if watched and paused and xoff:
             lowest = format_octets(min(xoff))
             why += f", although pauses stopped {counted(len(paused), 'port')} (lowest XOFF: {lowest})"
-        experiment = runs[0].result.experiment
-        isolation = isolation_of(find_mechanism(mechanism).parse(experiment.control.parameters))
-        if isolation is not None and all(flow.priority != isolation[0] for flow in experiment.flows):
-            why = f"the ports watch priority {isolation[0]}, which no flow has (flow.priority)"
+        watched_priority = machine.isolation[0] if machine.isolation else None
+        if machine.isolation and all(flow.priority != watched_priority for flow in experiment.flows):
+            why = f"the ports watch priority {watched_priority}, which no flow has (flow.priority)"
         yield f"no {mechanism} message: {why}"
         return
     longest = max(ports, key=lambda port: int(port.peak_octets.max(initial=0)) / (port.set_point_octets or 1))
