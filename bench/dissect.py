@@ -90,7 +90,7 @@ def _chosen(fields: Sequence[str]) -> list[str]:
 
 def write_varied(path: Path, frames: int, period: int = _MESSAGES) -> None:
     """Write a pcap of varied frames, about one per 150 ns; the last frame of each ``period`` frames is a
-    CNM.
+    CNM from one of 64 congestion points to one of 16 reaction points.
     """
     draw = np.random.default_rng(1)
     record = np.zeros(frames, dtype=[("head", "<u4", 4), ("octets", "u1", _OCTETS)])
@@ -109,7 +109,9 @@ def write_varied(path: Path, frames: int, period: int = _MESSAGES) -> None:
     octets[~messages, 60:] = draw.integers(0, 256, (int((~messages).sum()), _OCTETS - 60))
     # the low bits of the quantized feedback, the local number, the offset and the delta
     said = octets[messages]
-    for at in (23, 30, 31, 32, 33, 34, 35):
+    said[:, 4], said[:, 18:20], said[:, 30] = 0, 0, 0
+    said[:, 5] = draw.integers(0, 16, len(said))
+    for at in (23, 31, 32, 33, 34, 35):
         said[:, at] = draw.integers(0, 64, len(said))
     octets[messages] = said
     header = np.array([0xA1B23C4D, 0x00040002, 0, 0, 262144, 1], dtype="<u4")

@@ -100,6 +100,23 @@ def test_wrapped_frames_are_counted_by_one_process(
     assert processes == [2]
 
 
+@pytest.mark.parametrize("command", [["stats", "-T", "json"], ["check", "-T", "ndjson"]], ids=" ".join)
+def test_captures_that_fill_a_list_are_counted_by_one_process(
+    command: list[str],
+    path: Path,
+    processes: list[int],
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ecmproto.frames.stats.counters.MAX_POINTS", 1)
+    monkeypatch.setattr("ecmproto.tools.check.checker.Checker.can_merge", lambda *_: False)
+    arguments = [*command, "-r", str(path)]
+    alone = told(arguments, capfdbinary)
+    monkeypatch.setattr(forked, "processes_for", lambda paths: 2)
+    assert told(arguments, capfdbinary) == alone
+    assert processes == [2]
+
+
 SCRIPT = """
 import sys
 from ecmproto.frames.capture import forked

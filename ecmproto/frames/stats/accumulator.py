@@ -24,7 +24,6 @@ from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import ETHERNET, Interface
 from ecmproto.frames.capture.forked import PART_OCTETS, Done, ForkedCapture
-from ecmproto.frames.capture.parts import open_part
 from ecmproto.frames.columns import extract
 from ecmproto.frames.columns.threads import new_pool
 from ecmproto.frames.stats.counters import (
@@ -564,20 +563,17 @@ class ForkedCounting:
     ) -> bool:
         """Add all frames of the capture to ``total``.
 
-        Return ``False`` if frames are encapsulated, because only a single reader can number the sessions.
+        Return ``False`` if one process must count all frames: frames are encapsulated, and only a single
+        reader can number the sessions, or a list of a part is full, so that a merge would not be exact.
         """
         with self.capture:
             for done in watch(self.capture):
                 state, self.capture.interfaces, unwrapped = done.result
-                if unwrapped:
-                    return False
                 later = self._new()
                 later.restore(state)
-                if total.can_merge(later):
-                    total.merge(later)
-                    continue
-                with open_part(done.part) as reader:
-                    self._add(total, self._frames_of(reader))
+                if unwrapped or not total.can_merge(later):
+                    return False
+                total.merge(later)
         return True
 
     def _work(self, reader: CaptureReader, _: object) -> tuple[State, list[Interface], str]:
