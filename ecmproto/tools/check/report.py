@@ -6,6 +6,7 @@ or parts does not change a report.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.frames.stats.plain_data import plain_value
+from ecmproto.tools.check.keyed import NO_NUMBER
 from ecmproto.tools.check.rule import (
     NO_TIME,
     Int64,
@@ -68,29 +70,26 @@ class Case:
 
 
 class _Counts:
-    """The cases of a rule."""
+    """The cases of a rule, at most ``MAX_CASES``."""
 
     def __init__(self) -> None:
-        self.cases: dict[int, list[int]] = {}
+        from ecmproto.frames.stats.tally import Numbering
+
+        self.keys: Numbering = Numbering(MAX_CASES)
+        self.cases: Int64 = np.zeros((0, 3), np.int64)
         """The number of judged rows, the number of wrong rows, and the interface of each key."""
-        self.others = [0, 0]
+        self.others: Int64 = np.zeros(2, np.int64)
 
     def add(self, keys: Int64, judged: Int64, wrong: Int64, interfaces: Int64) -> None:
-        cases = self.cases
-        for key, all_, bad, interface in zip(
-            keys.tolist(), judged.tolist(), wrong.tolist(), interfaces.tolist(), strict=True
-        ):
-            if not all_ and not bad:
-                continue
-            case = cases.get(key)
-            if case is None:
-                if len(cases) >= MAX_CASES:
-                    self.others[0] += all_
-                    self.others[1] += bad
-                    continue
-                case = cases[key] = [0, 0, interface]
-            case[0] += all_
-            case[1] += bad
+        """Add the counts of distinct keys."""
+        added = np.column_stack([judged, wrong, interfaces])
+        some = np.flatnonzero(judged | wrong)
+        numbers, added = self.keys.numbers(keys[some], np.zeros_like(some)), added[some]
+        new = numbers >= len(self.cases)
+        known = (numbers != NO_NUMBER) & ~new
+        self.cases[numbers[known], :2] += added[known, :2]
+        self.cases = np.concatenate([self.cases, added[new]])  # new keys are numbered in this order
+        self.others += added[numbers == NO_NUMBER, :2].sum(axis=0)
 
     def judge(
         self, keys: Int64, which: Int64, about: Mask | None, wrong_rows: Int64, interface: Int64
@@ -103,11 +102,16 @@ class _Counts:
         self.add(keys, judged_of, wrong_of, first)
 
     def join(self, later: _Counts, shift: Shift, subject: Subject) -> None:
-        keys = np.array([_moved_key(subject, key, shift) for key in later.cases], np.int64)
-        if len(keys):
-            judged, wrong, interfaces = np.array(list(later.cases.values()), np.int64).T
-            self.add(keys, judged, wrong, interfaces + shift.interfaces)
-        self.others = [here + other for here, other in zip(self.others, later.others, strict=True)]
+        keys = [_moved_key(subject, key, shift) for key in later.subjects]
+        judged, wrong, interfaces = later.cases.T
+        self.add(np.array(keys, np.int64), judged, wrong, interfaces + shift.interfaces)
+        self.others += later.others
+
+    @property
+    def subjects(self) -> list[int]:
+        """The keys of the cases."""
+        keys: list[int] = self.keys.low.astype(np.int64).tolist()
+        return keys
 
 
 class Report:
@@ -209,11 +213,8 @@ class Report:
         copied = Report((), self.maximum)
         copied.rules = self.rules
         copied._findings = {name: list(results) for name, results in self._findings.items()}
+        copied._counts = copy.deepcopy(self._counts)
         copied._notes = dict(self._notes)
-        for name in self.rules:
-            copied._counts[name] = counts = _Counts()
-            counts.cases = {key: list(case) for key, case in self._counts[name].cases.items()}
-            counts.others = list(self._counts[name].others)
         return copied
 
     def join(self, later: Report, shift: Shift) -> None:
@@ -238,10 +239,12 @@ class Report:
         text, counts = self.rules[rule].subject.text, self._counts[rule]
         cases = [
             Case(subject=text(key), interface=interface, judged=max(judged, wrong), wrong=wrong)
-            for key, (judged, wrong, interface) in sorted(counts.cases.items())
+            for key, (judged, wrong, interface) in sorted(
+                zip(counts.subjects, counts.cases.tolist(), strict=True)
+            )
         ]
-        if any(counts.others):
-            judged, wrong = counts.others
+        if counts.others.any():
+            judged, wrong = counts.others.tolist()
             cases.append(Case(subject="others", interface=None, judged=judged, wrong=wrong))
         return tuple(cases)
 
