@@ -22,9 +22,31 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import counted
 from ecmproto.frames.batch.derived import DerivedReader, Deriving
-from ecmproto.frames.batch.headers import fixed, four_octets, signed, two_octets
-from ecmproto.frames.batch.packets import NOWHERE, Packet, headers_of, ip_packet_at, packet_at
-from ecmproto.frames.batch.parse_tables import IP4, NO_NETWORK, ParseTables, parse_tables
+from ecmproto.frames.batch.headers import TYPE_AT, fixed, four_octets, signed, two_octets
+from ecmproto.frames.batch.packets import (
+    NOWHERE,
+    PLAIN_IPV4,
+    Packet,
+    headers_of,
+    ip_packet_at,
+    packet_at,
+    role_at,
+)
+from ecmproto.frames.batch.parse_tables import (
+    CN_TAG,
+    CNM,
+    IP4,
+    IP6,
+    IP_PROTO,
+    IPV6_NXT,
+    MAC_CONTROL,
+    MESSAGE,
+    NO_NETWORK,
+    OTHER,
+    VLAN_TAG,
+    ParseTables,
+    parse_tables,
+)
 from ecmproto.frames.batch.sequences import PsnSteps, SequenceGaps, follow_psn, mean_step, psn_steps
 from ecmproto.frames.batch.sflow import (
     DATAGRAM,
@@ -41,6 +63,7 @@ from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch,
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader
 from ecmproto.frames.capture.several import open_captures
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.kernels.prefetching import prefetch
 from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.geneve import Geneve
@@ -55,7 +78,7 @@ from ecmproto.wire.formats.gre import (
     SEQUENCE,
     SONIC,
 )
-from ecmproto.wire.formats.ip import PROTO_UDP, SFLOW_PORT, UDP, IPv4, IPv6
+from ecmproto.wire.formats.ip import PROTO_TCP, PROTO_UDP, SFLOW_PORT, UDP, IPv4, IPv6
 from ecmproto.wire.formats.mpls import MPLS
 from ecmproto.wire.formats.tzsp import TZSP
 from ecmproto.wire.formats.vxlan import GPE, VXLAN
@@ -87,10 +110,13 @@ _CHECKSUM, _ROUTING, _KEY, _SEQUENCE = (
     flag << GRE.sequence_shift for flag in (CHECKSUM, ROUTING, KEY, SEQUENCE)
 )
 _GRE_VERSION = 0x0007
-_UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, VXLAN.fixed_octets
+_UDP_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, VXLAN.fixed_octets
+_IPV4_OCTETS, _IPV6_OCTETS = IPv4.fixed_octets, IPv6.fixed_octets
 _ERSPAN_OCTETS, _ERSPAN_3_OCTETS, _PLATFORM_OCTETS = (cls.fixed_octets for cls in (ERSPAN, ERSPAN3, Platform))
 
 
+_AHEAD = 16
+"""Number of frames ahead whose memory is prefetched."""
 _SEARCHED_FRAMES = 1024
 _SAMPLED_STEP = 2
 """Mean PSN step at which half of the packets are missing."""
@@ -293,14 +319,63 @@ def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
     return packet.network + _IPV6_OCTETS + length if length else otherwise
 
 
+@inlined
+def _may_contain(buffer: Octets, start: int, end: int, tables: ParseTables) -> bool:
+    """Return ``False`` if the Ethernet frame at ``start`` is certainly not an encapsulation.
+
+    Most frames are messages or plain IP packets, and parsing all their headers would take five times as long.
+    """
+    at = start + TYPE_AT
+    while at + 4 <= end and role_at(buffer, at, tables) in (VLAN_TAG, CN_TAG):
+        at += 4
+    if at + 2 > end:
+        return True
+    role, ethertype, network = role_at(buffer, at, tables), two_octets(buffer, at), at + 2
+    if role != OTHER:
+        return role not in (CNM, MESSAGE, MAC_CONTROL)
+    if network + _IPV4_OCTETS > end:
+        return True
+    first = signed(buffer[network])
+    if ethertype == _IPV4 and first == PLAIN_IPV4:
+        protocol, ports = signed(buffer[network + IP_PROTO.at]), network + _IPV4_OCTETS
+    elif ethertype == _IPV6 and first >> 4 == IP6:
+        protocol, ports = signed(buffer[network + IPV6_NXT.at]), network + _IPV6_OCTETS
+    else:
+        return True
+    if protocol != PROTO_UDP:
+        return protocol != PROTO_TCP
+    if ports + 4 > end:
+        return True
+    return two_octets(buffer, ports + 2) in (VXLAN_PORT, GPE_PORT, GENEVE_PORT, TZSP_PORT, SFLOW_PORT)
+
+
+@over_batches
+def _candidates(
+    buffer: Octets, offset: Int64, captured: Int64, links: Octets, tables: ParseTables,
+    candidates: Int64,
+) -> int:  # fmt: skip
+    """Write the indices of frames that may be encapsulations, and return their number."""
+    count = 0
+    last = len(offset) - 1
+    for i in range(len(offset)):
+        prefetch(buffer, offset[min(i + _AHEAD, last)] + TYPE_AT)
+        link = signed(links[i])
+        if link == PACKET or (
+            link == FRAME and _may_contain(buffer, offset[i], offset[i] + captured[i], tables)
+        ):
+            candidates[count] = i
+            count += 1
+    return count
+
+
 @over_batches
 def _unwrap(
-    buffer: Octets, offset: Int64, captured: Int64, original: Int64, links: Octets, tables: ParseTables,
-    inner_offset: Int64, inner_captured: Int64, inner_original: Int64, inner_link: Octets, types: Octets,
-    session: Int64, sequence: Int64, source: Int64, steps: PsnSteps,
+    buffer: Octets, candidates: Int64, offset: Int64, captured: Int64, original: Int64, links: Octets,
+    tables: ParseTables, inner_offset: Int64, inner_captured: Int64, inner_original: Int64,
+    inner_link: Octets, types: Octets, session: Int64, sequence: Int64, source: Int64, steps: PsnSteps,
 ) -> int:  # fmt: skip
-    """Fill the arrays from ``inner_offset`` on for encapsulated frames, and return the number of these
-    frames.
+    """Fill the arrays from ``inner_offset`` on for encapsulated frames among ``candidates``, and return the
+    number of these frames.
 
     ``types`` must contain zeros. ``types``, ``session`` and ``sequence`` describe the outermost
     encapsulation. ``source`` contains the last four octets of its IP source address, or 0 without an IP
@@ -309,10 +384,8 @@ def _unwrap(
     header.
     """
     count = 0
-    for i in range(len(offset)):
+    for i in candidates:
         link = signed(links[i])
-        if link == NO_LINK:
-            continue
         start = offset[i]
         end = start + captured[i]
         reach = start + max(captured[i], original[i])
@@ -375,15 +448,19 @@ def unwrap(
         return None
     links = by_interface[which]
     size = len(batch)
+    buffer, offsets, lengths = fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured)
+    tables, candidates = parse_tables(ethertypes), np.empty(size, np.int64)
+    count = _candidates(buffer, offsets, lengths, fixed(links), tables, candidates)
+    if not count:
+        return None
     offset, captured, original = (
         np.array(values) for values in (batch.offset, batch.captured, batch.original)
     )
     inner_link, types = (np.zeros(size, np.uint8) for _ in range(2))
     session, sequence, source = (np.zeros(size, np.int64) for _ in range(3))
     if not _unwrap(
-        fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original), fixed(links),
-        parse_tables(ethertypes), offset, captured, original, inner_link, types, session, sequence, source,
-        steps,
+        buffer, fixed(candidates[:count]), offsets, lengths, fixed(batch.original), fixed(links), tables,
+        offset, captured, original, inner_link, types, session, sequence, source, steps,
     ):  # fmt: skip
         return None
     positions = np.flatnonzero(types)

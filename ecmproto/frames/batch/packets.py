@@ -67,7 +67,9 @@ NO_VLAN = -1
 _ETHERNET, _IPV4, _IPV6, _UDP, _DATA = (NUMBER_OF[cls] for cls in (Ethernet, IPv4, IPv6, UDP, Data))
 _UDP_OCTETS = UDP.fixed_octets
 _PORTS_OCTETS = 4
-_IPV4_OCTETS, _IPV4_TYPE, _PLAIN_IPV4 = IPv4.fixed_octets, IPv4.announced_by, 0x45
+_IPV4_OCTETS, _IPV4_TYPE = IPv4.fixed_octets, IPv4.announced_by
+PLAIN_IPV4 = 0x45
+"""First octet of an IPv4 header without options."""
 
 
 class Headers(NamedTuple):
@@ -188,7 +190,7 @@ def _plain_packet(
     network = start + HEADER_OCTETS if layer == _ETHERNET else start
     payload = network + _IPV4_OCTETS
     none = Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, NOWHERE, stop)
-    if payload + _PORTS_OCTETS > stop or signed(buffer[network]) != _PLAIN_IPV4:
+    if payload + _PORTS_OCTETS > stop or signed(buffer[network]) != PLAIN_IPV4:
         return none
     if layer != _IPV4 and (layer != _ETHERNET or two_octets(buffer, start + TYPE_AT) != _IPV4_TYPE):
         return none

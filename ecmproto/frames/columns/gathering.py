@@ -406,12 +406,17 @@ _WRAPS[[NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]] = True
 
 
 def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
-    """Return a mask of the layers in the innermost frame, and a mask of the layers in the outermost frame."""
+    """Return a mask of the layers in the innermost frame, and a mask of the layers in the outermost frame.
+
+    Return no masks if no frame contains another frame.
+    """
     layers = np.flatnonzero(number < MAX_FORMATS)
     before, after = layers[:-1], layers[1:]
     starts = _BEGINS[number[after]] & _WRAPS[number[before]] & (owner[after] == owner[before])
     inner = after[starts]
-    layouts = int(owner[-1]) + 1 if len(owner) else 0
+    if not len(inner):
+        return ()
+    layouts = int(owner[-1]) + 1
     first, last = np.zeros(layouts, np.int64), np.full(layouts, len(owner))
     np.maximum.at(first, owner[inner], inner)
     np.minimum.at(last, owner[inner], inner)
@@ -451,25 +456,30 @@ class Census:
         number, position, octets = layer.T
         tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MAX_FORMATS)))
         size = _FIXED[number[tails]]
-        rows = np.stack(
-            [
-                np.concatenate([owner, owner[tails]]),
-                np.concatenate([number, number[tails] + _TAILS]),
-                np.concatenate([position, position[tails] + size]),
-                np.concatenate([octets, octets[tails] - size]),
-            ]
+        layers = (
+            np.concatenate([owner, owner[tails]]),
+            np.concatenate([number, number[tails] + _TAILS]),
+            np.concatenate([position, position[tails] + size]),
+            np.concatenate([octets, octets[tails] - size]),
         )
-        masks = [np.concatenate([mask, mask[tails]]) for mask in _nested(owner, number)]
-        again = [rows[:, mask] + [[0], [KINDS * index], [0], [0]] for index, mask in enumerate(masks, 1)]
-        rows, types = np.concatenate([rows, *again], axis=1), KINDS * len(NESTINGS)
-        self._owner, self._kind, self._place, self._octets = rows
         self._frames = layout[:, FRAMES]
-        self.count: NDArray[np.int64] = np.bincount(self._kind, self._frames[self._owner], types).astype(
-            np.int64
-        )
-        self.min_offset: NDArray[np.int64] = np.full(types, _FAR)
+        masks = [np.concatenate([mask, mask[tails]]) for mask in _nested(owner, number)]
+        self._layers = [layers, *(tuple(column[mask] for column in layers) for mask in masks)]
+        """Columns of the layers: layout, type, offset and length. If frames are nested, the layers of
+        innermost frames and of outermost frames follow.
+        """
+        counts = [np.bincount(kind, self._frames[owner], KINDS) for owner, kind, *_ in self._layers]
+        self.count: Int64 = self._of_nestings(counts).astype(np.int64)
+        offsets = [np.full(KINDS, _FAR) for _ in self._layers]
+        for offset, (_, kind, position, _) in zip(offsets, self._layers, strict=True):
+            np.minimum.at(offset, kind, position)
+        self.min_offset: Int64 = self._of_nestings(offsets)
         """Minimum number of octets before a layer of each type."""
-        np.minimum.at(self.min_offset, self._kind, self._place)
+
+    @staticmethod
+    def _of_nestings(values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return the values of all types. Without nested frames, the values of all nestings are equal."""
+        return np.concatenate([values[index % len(values)] for index in range(len(NESTINGS))])
 
     def layers(self, types: Sequence[int]) -> tuple[Int64, Int64]:
         """Return the bounds and the layers of each layout, restricted to ``types``.
@@ -478,18 +488,23 @@ class Census:
         """
         new = np.full(len(self.count), UNWANTED)
         new[list(types)] = np.arange(len(types))
-        kind = new[self._kind]
-        chosen = np.flatnonzero(kind != UNWANTED)
-        group = self._owner[chosen] * len(types) + kind[chosen]
+        columns = []
+        for nesting in sorted({each // KINDS for each in types}):
+            layers = self._layers[nesting % len(self._layers)]
+            kinds = new[KINDS * nesting :][layers[1]]
+            chosen = np.flatnonzero(kinds != UNWANTED)
+            columns.append((kinds[chosen], *(layers[index][chosen] for index in (0, 2, 3))))
+        kind, owner, position, octets = (np.concatenate(each) for each in zip(*columns, strict=True))
+        group = owner * len(types) + kind
         # A stable sort keeps layers of one type and layout in order.
         order = np.argsort(group, kind="stable")
-        chosen, group = chosen[order], group[order]
+        owner, group = owner[order], group[order]
         heads = np.flatnonzero(np.diff(group, prepend=-1))
         sizes = np.diff(heads, append=len(group))
         stride = np.repeat(sizes, sizes)
         nth = np.arange(len(group)) - np.repeat(heads, sizes)
-        rows = np.stack([kind[chosen], self._place[chosen], self._octets[chosen], stride, nth], axis=1)
-        return np.searchsorted(self._owner[chosen], np.arange(len(self._frames) + 1)), rows
+        rows = np.stack([kind[order], position[order], octets[order], stride, nth], axis=1)
+        return np.searchsorted(owner, np.arange(len(self._frames) + 1)), rows
 
     def has_each_once(self, bound: Int64, layer: Int64, count: int) -> NDArray[np.bool_]:
         """Return, for each type, whether every frame has exactly one such layer."""
