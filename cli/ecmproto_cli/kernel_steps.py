@@ -42,6 +42,7 @@ def captures(many: int) -> tuple[str, ...]:
         " --count 200 --rate 1Mpps -w @roce.pcap",
         f"craft udp srcport=49153 dstport=7 data data={'00' * 1000} --vlan 5 --prio 3 --ip 10.0.0.1,10.0.0.2"
         " --sweep eth.src=02:00:00:00:00:01,02:00:00:00:00:02 --count 400 --rate 1Mpps -w @data.pcap",
+        "craft lldpcee lldpcee.pg enabled=1 -w @dcbx.pcap",
         "edit -r @data.pcap -r @cnms.pcap -r @storm.pcap -r @cnps.pcap -r @roce.pcap -w @mixed.pcapng",
     )
 
@@ -120,7 +121,10 @@ def _align() -> None:
 
 
 def _receive() -> None:
-    """Process an empty receive ring."""
+    """Process empty receive rings."""
+    import numpy as np
+
+    from ecmproto.frames.capture.linux.reader import batch_of
     from ecmproto.frames.capture.linux.receiver import (
         ANY_TIME_NS,
         ReceiveBuffer,
@@ -134,6 +138,7 @@ def _receive() -> None:
     buffer.unpack(0)
     give_back_slots(ring)
     take_slots(ring, 0, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns)
+    batch_of(np.zeros(4, np.uint8), 0, 0, first=0, snap_octets=0)
 
 
 def _hold() -> None:
@@ -179,6 +184,13 @@ def _monitor() -> None:
 
     batch = Batch.from_frames([bytes(64)] * 2, time_ns=[1, 2])
     Accumulator().add(batch, interfaces=[Interface(index=0, linktype=1)])
+
+
+def _headers() -> None:
+    """Compare a frame as `fuzz decode` does in its processes."""
+    from ecmproto.tools.fuzz.checks.headers import HeaderCheck
+
+    list(HeaderCheck().differences([bytes(64)]))
 
 
 def _devices(mechanism: str) -> Callable[[], None]:
@@ -232,6 +244,7 @@ _GENERAL = (
             "stats -r @mixed.pcapng -Y 'cnm or pfc' --interval 1ms -T json",
             "stats -r @mixed.pcapng --trailer erspan3",
             "stats -r @mixed.pcapng --speed 10G --lossless 3,4",
+            "stats -r @dcbx.pcap",
         ),
         calls=(_monitor,),
     ),
@@ -271,6 +284,11 @@ _GENERAL = (
     Step(
         name="fuzz",
         lines=("fuzz decode --runs 100 --seed 1 --every tshark=0 --every scapy=0 -w @fuzz",),
+        calls=(_headers,),
+    ),
+    Step(
+        name="ports",
+        lines=("replay -r @data.pcap --cp none --ports dst --seed 1",),
     ),
     Step(
         name="interfaces",

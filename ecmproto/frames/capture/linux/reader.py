@@ -289,7 +289,7 @@ class Ring:
     """
 
     def __init__(self, packet_socket: PacketSocket, octets: int, retire_ms: int, *, zero_copy: bool) -> None:
-        _batch_of(np.zeros(8, np.uint8), 0, 0, first=0, snap_octets=0)  # compiles before frames arrive
+        batch_of(np.zeros(8, np.uint8), 0, 0, first=0, snap_octets=0)  # compiles before frames arrive
         self.retire_ms = retire_ms
         self._zero_copy = zero_copy
         self._lent = False
@@ -326,7 +326,7 @@ class Ring:
         if not self._lent:
             block = block.copy()
             self._give_back()
-        return _batch_of(block, begin, count, first=first, snap_octets=snap_octets)
+        return batch_of(block, begin, count, first=first, snap_octets=snap_octets)
 
     def _give_back(self) -> None:
         self._words[self._next * BLOCK_OCTETS // 4 + BLOCK_STATUS] = TP_STATUS_KERNEL
@@ -340,7 +340,7 @@ class Ring:
         self._map.close()
 
 
-def _batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
+def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
     """Return the ``count`` frames of a block with their VLAN tags; ``begin`` is the first header's offset."""
     offset, captured, original, time_ns = np.empty((4, count), np.int64)
     _unpack_block(block, block[: len(block) & ~3].view(np.uint32), begin, offset, captured, original, time_ns)
