@@ -484,7 +484,7 @@ def _roce_facts(statistics: Statistics, roce: RoceTraffic) -> Iterator[tuple[str
         (rate,) = _cells(roce, {"": "cnps_per_s"}, statistics)
         yield "CNPs", f"{roce.cnps:,}, {rate}{sure}"
     if roce.delay_ns is not None:
-        yield "delay", f"from the first CE to the CNP: {roce.delay_ns.as_times('p50 p90 p99 most')}"
+        yield "delay", f"from the first CE to the CNP: {roce.delay_ns.as_times('p50 p90 p99 max')}"
     refused: dict[str, int] = {}
     for each in roce.queue_pairs:
         codes = {**each.naks, "receiver not ready": each.receiver_not_ready}
@@ -621,7 +621,7 @@ def _probes(statistics: Statistics) -> Iterator[str]:
         return
     facts = [("probes", f"{probes.forward:,} forward, {probes.replies:,} replies")]
     if probes.latency_ns is not None:
-        facts.append(("latency", probes.latency_ns.as_times("least mean p50 p90 p99 most")))
+        facts.append(("latency", probes.latency_ns.as_times("min mean p50 p90 p99 max")))
     parts = [pairs(facts)]
     if probes.flows:
         rows = [(f"{address(flow.station)} → {address(flow.destination)}", flow) for flow in probes.flows]

@@ -97,7 +97,7 @@ def test_page_is_well_formed_with_every_panel_twice() -> None:
     headings = [data for tag, data in page.texts if tag == "h2"]
     assert headings == [
         "In numbers", "Over time", PANELS["delay"].heading, PANELS["feedback"].heading, "Who paused whom",
-        "RoCE by queue pair", "Kinds of frames", "Notes",
+        "RoCE by queue pair", "Types of frames", "Notes",
     ]  # fmt: skip
     assert text.count("<svg") == 2 * 3
     terms = [data for tag, data in page.texts if tag == "dt"]

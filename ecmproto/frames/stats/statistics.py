@@ -147,11 +147,11 @@ class Distribution:
     p99: int
 
     def as_times(self, names: str) -> str:
-        """Return the values in ``names`` as durations, for example ``p50 8 µs, most 9 µs``.
+        """Return the values in ``names`` as durations, for example ``p50 8 µs, max 9 µs``.
 
-        ``least`` is the minimum and ``most`` is the maximum.
+        ``min`` is the minimum and ``max`` is the maximum.
         """
-        ends = {"least": "minimum", "most": "maximum"}
+        ends = {"min": "minimum", "max": "maximum"}
         texts = [f"{name} {format_time(getattr(self, ends.get(name, name)))}" for name in names.split()]
         return ", ".join(one_precision([texts])[0])
 

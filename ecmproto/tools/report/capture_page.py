@@ -307,7 +307,7 @@ _DISCARDS: Columns = {
     "Reason": "reason", "Packets": "frames", "In": "input", "Out": "output", "Agent": "agent",
 }  # fmt: skip
 _COUNT_COLUMNS: Columns = {
-    "Kind": "kind.title", "Frames": "frames", "Part of all": "frames_share", "Octets": "octets",
+    "Type": "kind.title", "Frames": "frames", "Share": "frames_share", "Octets": "octets",
     "Mean rate": "bits_per_s",
 }  # fmt: skip
 
@@ -352,7 +352,7 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
         ("discards", "Discarded packets, as reported by sFlow", _DISCARDS, sflow.discards if sflow else ()),
         ("neighbours", "Neighbours by LLDP", _NEIGHBOURS, statistics.neighbours),
         ("roce", "RoCE by queue pair", _QUEUE_PAIRS, roce.queue_pairs if roce else ()),
-        ("what", "Kinds of frames", _COUNT_COLUMNS, statistics.kinds),
+        ("what", "Types of frames", _COUNT_COLUMNS, statistics.kinds),
         ("malformed", "Malformed", _MALFORMED, tuple(statistics.malformed.items())),
     ):
         yield _table(name, heading, tuple(columns), [cells(each, columns, statistics) for each in items])

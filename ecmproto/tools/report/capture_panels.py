@@ -213,7 +213,7 @@ class DelayPanel(BarPanel):
     def readout(self, run: Statistics) -> str:
         """Return the percentiles as text."""
         delay = run.roce.delay_ns if run.roce is not None else None
-        return "" if delay is None else delay.as_times("p50 p90 p99 most" if self._is_wide else "p50 p99")
+        return "" if delay is None else delay.as_times("p50 p90 p99 max" if self._is_wide else "p50 p99")
 
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
@@ -367,7 +367,7 @@ def _latency(statistics: Statistics) -> Iterator[PanelLine]:
 
 def _latency_readout(statistics: Statistics) -> str:
     latency = statistics.probes.latency_ns if statistics.probes is not None else None
-    return "" if latency is None else latency.as_times("p50 p90 p99 most")
+    return "" if latency is None else latency.as_times("p50 p90 p99 max")
 
 
 def _carrier(layer: str) -> str:
