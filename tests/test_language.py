@@ -15,7 +15,7 @@ NAMES = 104
 Many of the remaining names are in use elsewhere. One is a key of JSON documents (a fleet's ``place``).
 Others are fields and arguments that the documentation or the CHANGELOG describes for users of
 Python (``place``, ``most_octets``, ``Place``, ``Stretches``, ``words``, ``found``, ``taken``, ``kept``,
-``behind_snap``, ``least_octets``); fields cannot have aliases. ``words`` are also 16-bit, 32-bit or 64-bit
+``least_octets``); fields cannot have aliases. ``words`` are also 16-bit, 32-bit or 64-bit
 words, and ``_WAYS`` are the ways of a set-associative table. Another is the name of a mutator, which is part
 of the names of findings.
 """

@@ -46,7 +46,7 @@ class Intervals:
         apart = pairs.now[:, TIME] - pairs.before[:, TIME]
         number, time_ns, interface = pairs.now.T
         where = Where(number, time_ns, interface, pairs.low)
-        self._report.tell("TOY002", where, Judged(apart < self._least, "too soon", apart, self._least))
+        self._report.record("TOY002", where, Judged(apart < self._least, "too soon", apart, self._least))
 
     def join(self, later: Any, shift: Shift) -> None:
         self._tell(self._chain.join(later._chain, shift))
@@ -135,7 +135,7 @@ def test_subjects_beyond_the_limit_are_summed_as_others() -> None:
     keys = np.arange(MAX_CASES + 5, dtype=np.int64)
     zeros = np.zeros_like(keys)
     where = Where(zeros + 1, zeros, zeros, keys)
-    report.tell("TOY001", where, Judged(np.ones(len(keys), np.bool_), "wrong"))
+    report.record("TOY001", where, Judged(np.ones(len(keys), np.bool_), "wrong"))
     cases = report.cases("TOY001")
     assert (len(cases), cases[-1].subject, cases[-1].judged, cases[-1].wrong) == (
         MAX_CASES + 1, "others", 5, 5,

@@ -300,7 +300,7 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         "run": [cls.prefix == "lldp" for cls in FORMATS],
         "announced": _announced(formats),
         "roles": _roles(ethertypes),
-        "snapped": np.isin(np.arange(_WORDS), list(formats.behind_snap)),
+        "snapped": np.isin(np.arange(_WORDS), list(formats.after_snap)),
         "ports": _ports(),
         "chosen": _chosen(),
         "sequenced": [_sequenced(cls) for cls in FORMATS],

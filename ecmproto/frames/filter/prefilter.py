@@ -264,7 +264,7 @@ class _Translator:
         steps = {*self._tags, self._ethertypes.cn_tag}
         accepted = types.union(self._opaque) if more else types.union(self._opaque, steps)
         condition = equal(at, *accepted)
-        if not dispatch(self._ethertypes).behind_snap.isdisjoint(types):
+        if not dispatch(self._ethertypes).after_snap.isdisjoint(types):
             condition = any_of(condition, inverse(above(at, MAX_LENGTH)))
         if not more:
             return condition

@@ -154,7 +154,7 @@ class Report:
             at = Where(rows.number[listed], rows.time_ns[listed], rows.interface[listed], keys[which[listed]])
             self._list(rule, at, listed.tolist(), judged)
 
-    def tell(self, rule: str, where: Where, judged: Judged) -> None:
+    def record(self, rule: str, where: Where, judged: Judged) -> None:
         """Add the result of a rule for frames of any batch, or for frame number 0, which means no frame."""
         if rule not in self.rules or not len(where.number):
             return
@@ -171,7 +171,7 @@ class Report:
 
     def count(self, rule: str, where: Where) -> None:
         """Count frames that a rule has judged to be correct."""
-        self.tell(rule, where, Judged(np.zeros(len(where.number), np.bool_), ""))
+        self.record(rule, where, Judged(np.zeros(len(where.number), np.bool_), ""))
 
     def note(self, key: str, text: str) -> None:
         """Add a sentence on an assumption or estimate.

@@ -108,7 +108,7 @@ class Formats(Protocol):
         """The EtherType map."""
 
     @property
-    def behind_snap(self) -> frozenset[int]:
+    def after_snap(self) -> frozenset[int]:
         """The EtherTypes that are decoded after SNAP."""
 
     def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
@@ -208,7 +208,7 @@ class Layer:
     The selector is the first two octets, unless the EtherType has another selector. () stands for all other
     values.
     """
-    behind_snap: ClassVar[bool] = False
+    after_snap: ClassVar[bool] = False
     """Whether the EtherType also announces the format in SNAP headers."""
     ip_protocol: ClassVar[int | None] = None
     """IPv4 protocol and IPv6 next header that announce the format."""

@@ -141,7 +141,7 @@ class SNAP(_Organization):
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format that the EtherType announces, or `Data` for formats not allowed after SNAP."""
-        if self.etype not in formats.behind_snap:
+        if self.etype not in formats.after_snap:
             return Data, stop
         return formats.announced(self.etype, data, end, stop)
 

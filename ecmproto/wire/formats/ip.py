@@ -110,7 +110,7 @@ class ARP(Layer):
     counted_as = "ARP"
     summary = _arp_summary("", "")
     announced_by = ARP_ETHERTYPE
-    behind_snap = True
+    after_snap = True
     constants = ("hw_size", "proto_size")
     crafting = Crafting(destination=b"\xff" * 6)
 
@@ -128,7 +128,7 @@ class VariableARP(Layer):
     src_proto: bytes
     counted_as = "ARP"
     announced_by = ARP_ETHERTYPE
-    behind_snap = True
+    after_snap = True
     crafting = Crafting(destination=b"\xff" * 6)
 
     @classmethod
@@ -272,7 +272,7 @@ class IPv4(Layer):
         clauses={"fragment": Case("@", 0, 0, "", " fragment at {8*@}")},
     )  # fmt: skip
     announced_by = 0x0800
-    behind_snap = True
+    after_snap = True
     follows = "ipv4"
     limits = (Limit(key="version", low=4, high=4), Limit(key="ihl", low=5, high=15))
     crafting = Crafting(values={"src": SOURCE_IP, "dst": DESTINATION_IP})
@@ -318,7 +318,7 @@ class IPv6(Layer):
     counted_as = "IPv6"
     summary = Summary(label="IPv6", gives_way=True, detail="{src} → {dst} {nxt:ip}")
     announced_by = 0x86DD
-    behind_snap = True
+    after_snap = True
     follows = "ipv6"
     limits = (Limit(key="version", low=6, high=6),)
     crafting = Crafting(values={"src": SOURCE_IP6, "dst": DESTINATION_IP6})

@@ -247,7 +247,7 @@ class Dispatch:
     ethertypes: EtherTypes
     plain: dict[int, type[Layer]]
     chosen: dict[int, Chooser]
-    behind_snap: frozenset[int]
+    after_snap: frozenset[int]
 
     def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
         """Return the format at ``data[pos:stop]`` that an EtherType or length announces, and the end."""
@@ -312,7 +312,7 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
     for value, members in groups.items():
         if len(members) > 1 and value not in chosen:
             chosen[value] = _by_selector(members, _first_two, Data)
-    snapped = frozenset(value for value, members in groups.items() if members[0].behind_snap)
+    snapped = frozenset(value for value, members in groups.items() if members[0].after_snap)
     return Dispatch(ethertypes, plain, chosen, snapped)
 
 

@@ -83,7 +83,7 @@ class Sampled:
         number, time_ns, interface, source, to, cpid, tagged = self._cnms.events.T
         where = Where(number, time_ns, interface, cpid)
         station, stations = source >> _VLAN_BITS, sent >> _VLAN_BITS
-        report.tell(
+        report.record(
             "QCN014", where,
             Judged(
                 ~np.isin(mixed(station, to), mixed(stations, sent_to)),
@@ -94,7 +94,7 @@ class Sampled:
 
         vlan = source & (1 << _VLAN_BITS) - 1
         in_vlans = stations[sent & (1 << _VLAN_BITS) - 1 != 0]
-        report.tell(
+        report.record(
             "QCN015", where,
             Judged(
                 ~np.isin(source, sent), "the CNM's destination sends no frame in the CNM's VLAN", vlan,

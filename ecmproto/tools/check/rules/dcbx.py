@@ -155,7 +155,7 @@ class _Teller:
         subject = at.address if isinstance(at, _Station) and rule in _OF_STATIONS else self._interface
         location = (at.number, at.time_ns, self._interface, subject)
         where = Where(*(np.array([each], np.int64) for each in location))
-        self._report.tell(rule, where, Judged(np.array([wrong]), what, measured, allowed))
+        self._report.record(rule, where, Judged(np.array([wrong]), what, measured, allowed))
 
 
 _OF_STATIONS = ("DCB003", "DCB004")

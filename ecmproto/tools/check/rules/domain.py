@@ -151,7 +151,7 @@ class _Tags:
                 if about:
                     what = f"priority {priority} of CN-TAGs is not {lacks} at {_listed(without)}"
                     one = np.array([number], np.int64)
-                    report.tell(
+                    report.record(
                         rule,
                         Where(one, np.array([time_ns]), np.array([interface]), np.array([interface])),
                         Judged(np.array([bool(without)]), what, counted(frames, "frame") + " in total"),
@@ -214,7 +214,7 @@ class _Edges:
         ]
         number, time_ns, interface, source, priority = np.array(table, np.int64).reshape(-1, 5).T
         cnpvs = np.array([foreign[each] for each in source.tolist()], np.int64)
-        report.tell(
+        report.record(
             "DOM006", Where(number, time_ns, interface, source),
             Judged(
                 cnpvs >> priority & 1 != 0, "a frame from outside the domain has a CNPV after the edge",

@@ -277,7 +277,7 @@ class Associations:
                 sent = "sends the station no message" if first[row] == _NEVER else late
                 return f"the tag names congestion point {cpid_of_key(int(points[row]))}, which {sent}"
 
-            report.tell(name, where, Judged(first > number[mine], what, about=about[mine]))
+            report.record(name, where, Judged(first > number[mine], what, about=about[mine]))
 
 
 _NEVER = 1 << 62

@@ -171,7 +171,7 @@ class Answers:
         """
         number, time_ns, interface, key, until_ns = np.array(due, np.int64).reshape(-1, 5).T
         elapsed_ns = until_ns - time_ns
-        report.tell(
+        report.record(
             "E2CM008", Where(number, time_ns, interface, key),
             Judged(elapsed_ns > self._longest_ns, "no reply to the probe in time",
                    lambda row: format_time(int(elapsed_ns[row])), f"{format_time(self._longest_ns)} at most"),
@@ -258,7 +258,7 @@ class Latencies:
             jumping = "latency" if is_reply[row] else "source's clock"
             return f"the {jumping} jumps between two probes"
 
-        self._report.tell(
+        self._report.record(
             "E2CM009", Where(number, time_ns, interface, now[:, 5]),
             Judged(np.abs(change) > self._limit_ns, what, lambda row: format_time(abs(int(change[row]))),
                    f"{format_time(self._limit_ns)} at most"),

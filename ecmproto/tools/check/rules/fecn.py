@@ -166,7 +166,7 @@ class AlongPaths:
         zeros = np.zeros(len(keys), np.int64)
         report.count("FECN003", Where(zeros, zeros, zeros, keys))
         number, time_ns, interface, rate, _, key, before = raised.T
-        report.tell(
+        report.record(
             "FECN003", Where(number, time_ns, interface, key),
             Judged(
                 np.ones(len(raised), np.bool_), "a switch increased the rate in the RD tag",
@@ -257,7 +257,7 @@ class Returns:
         Each entry contains the frame, the queue, the returned rate, and the highest rate of the latest tags.
         """
         number, time_ns, interface, key, rate, maximum = np.array(due, np.int64).reshape(-1, 6).T
-        report.tell(
+        report.record(
             "FECN004", Where(number, time_ns, interface, key),
             Judged(
                 rate > maximum, "the returned rate is higher than the rate in the RD tags",
@@ -330,7 +330,7 @@ class UnknownQueues:
         number, time_ns, interface = self._returned.events.T
         # the tag of this returned rate may precede the capture
         begun = [since_ns.get(key >> 16, _NEVER_NS) + self._interval_ns for key in keys.tolist()]
-        report.tell(
+        report.record(
             "FECN006", Where(number, time_ns, interface, keys),
             Judged(
                 np.array([tagged_ns.get(key, _NEVER_NS) for key in keys.tolist()], np.int64) > time_ns,
@@ -455,7 +455,7 @@ class Reports:
         late = self._is_late(time_ns, last_ns, data_ns)
         # without captured data, a report after a long gap may be for a source that sends again
         late |= (data_ns == NO_TIME) & (passed > high) & (passed < low + self._interval_ns)
-        self._report.tell(
+        self._report.record(
             "DBP002", Where(number, time_ns, interface, station),
             Judged(
                 (passed < low) | late, "the time since the previous report is wrong",
@@ -510,7 +510,7 @@ class Reports:
         table = [[*each.last, each.station, each.first_data_ns] for each in self._reported.values()]
         number, time_ns, interface, station, data_ns = np.array(table, np.int64).reshape(-1, 5).T
         late = self._is_late(np.full(len(table), self._last_ns), time_ns, data_ns)
-        report.tell(
+        report.record(
             "DBP002", Where(number, time_ns, interface, station),
             Judged(
                 late, "the reports end, although the source continues to send",

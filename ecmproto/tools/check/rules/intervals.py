@@ -202,7 +202,7 @@ class Intervals:
             def allowed(row: int, needed: Int64 = needed) -> str:
                 return f"at least {needed[row]} for {self.BY}"
 
-            report.tell(
+            report.record(
                 self.RULE, Where(number, time_ns, interface, subject),
                 Judged(every, "too few octets since the previous message", octets, allowed),
             )  # fmt: skip

@@ -96,7 +96,7 @@ class Pacing:
         for (low, high), count in zip(senders.tolist(), counts, strict=True):
             self._count((low, high), count)
         if scope == self._scope:
-            self._report.tell(
+            self._report.record(
                 "CNP003",
                 Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], now[:, _QUEUE_PAIR]),
                 Judged(

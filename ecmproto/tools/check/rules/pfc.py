@@ -222,7 +222,7 @@ class _Renewals:
             return f"the pause of {paused} expired before the renewal"
 
         now = pauses.now
-        report.tell(
+        report.record(
             "PFC009",
             Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], pauses.low),
             Judged(
@@ -279,7 +279,7 @@ class _Storms:
             "and not over yet" if each.restored_ns is None else
             f"over {format_time(each.restored_ns - each.begun_ns)} later" for each in storms
         ]  # fmt: skip
-        report.tell(
+        report.record(
             "PFC010",
             _where([(each.begun_ns, each.interface, each.source) for each in storms]),
             Judged(

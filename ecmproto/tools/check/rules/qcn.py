@@ -328,7 +328,7 @@ class FeedbackAgainstQueue:
         judged = Judged(
             np.ones(1, np.bool_), "the quantized feedback does not match offset and delta", text, needed
         )
-        report.tell("QCN003", Where(number, time_ns, interface, cpid), judged)
+        report.record("QCN003", Where(number, time_ns, interface, cpid), judged)
 
     def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
         """Return the number of usable CNMs, and the fit that matches the most CNMs with an interpretation."""
@@ -383,7 +383,7 @@ class FeedbackAgainstQueue:
             )
 
         is_whole = (delta < _MAX) & (delta > _MIN) & (offset < _MAX)
-        report.tell(
+        report.record(
             "QCN003", Where(number, time_ns, interface, cpid),
             Judged(wrong, "the quantized feedback is wrong", fb, allowed, about=is_whole),
         )  # fmt: skip
@@ -475,7 +475,7 @@ class Flows:
         where = Where(number, time_ns, interface, station)
         is_source = np.isin(station, np.unique(self._sent.keys >> 16))
         if is_source.any():
-            report.tell(
+            report.record(
                 "QCN008", where, Judged(~is_source, "the CNM's destination sends no frame in the capture")
             )
 
@@ -484,7 +484,7 @@ class Flows:
             return f"the CNM's destination sends no frame {flow_text}"
 
         wrong = ~self._sent.has(self._reported.keys)
-        report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
+        report.record("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
 
 
 class SamplingIntervals(intervals.Intervals):

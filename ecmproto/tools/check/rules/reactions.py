@@ -181,7 +181,7 @@ class Reactions:
         share = after / before
         if not (self._closed or (share <= _REACTS).any()):
             return
-        report.tell(
+        report.record(
             self.RULE, Where(number, time_ns, interface, subject),
             Judged(
                 share >= _IGNORES, "the flow does not slow down after the messages",

@@ -205,7 +205,7 @@ class _Answers:
                 named.setdefault(between, set()).add(each.queue_pair)
         receivers = {receiver for _, receiver in marks_ns}
         shows = [flow in data and (self._parameters.behind or flow[1] in receivers) for flow in flows]
-        report.tell(
+        report.record(
             "CNP005", Where(number, time_ns, interface, queue_pair),
             Judged(
                 np.array([marks_ns.get(flow, _NEVER_NS) for flow in flows]) > time_ns,
@@ -217,7 +217,7 @@ class _Answers:
         peers, here = ([named.get(each, set()) for each in every] for every in (flows, ends))
         known = [0 < len(one) <= len(other) for one, other in zip(peers, here, strict=True)]
         mine = [at in each for at, each in zip(queue_pair.tolist(), here, strict=True)]
-        report.tell(
+        report.record(
             "CNP006", Where(first[:, NUMBER], first[:, TIME], first[:, INTERFACE], queue_pair),
             Judged(
                 ~np.array(mine), "the CNP's destination receives no other frame for this queue pair",
@@ -241,7 +241,7 @@ class _Answers:
         sharing = self._pacing.sharing
         marked = [each for each in marked if each.destination not in sharing]
         table = np.array([(0, each.first_ce_ns, 0, each.queue_pair) for each in marked], np.int64)
-        report.tell(
+        report.record(
             "CNP004",
             Where(*table.reshape(-1, 4).T),
             Judged(
@@ -260,7 +260,7 @@ class _Answers:
             # a capture of several ports contains each frame several times
             if each.other_direction and 0 < _MANY * (each.psn_repeats or 0) < each.data_frames
         ]
-        report.tell(
+        report.record(
             "ROCE004", _of_no_frame(seen),
             Judged(
                 np.array([bool(each.unasked_repeats) for each in seen]),
@@ -272,7 +272,7 @@ class _Answers:
         known = [each for each in queue_pairs if each.retransmission is not None]
         requested = RETRANSMISSIONS.get(self._parameters.retransmission)
         if requested is not None:
-            report.tell(
+            report.record(
                 "ROCE005", _of_no_frame(known),
                 Judged(
                     np.array([each.retransmission != requested for each in known]),
@@ -355,7 +355,7 @@ class _MarkedChecksums:
         # the difference of CE and ECT reduces the checksum by 1 or 2
         off = (checksums - needed) % 0xFFFF
         chosen = marked[at]
-        self._report.tell(
+        self._report.record(
             "ECN001",
             Where(rows.number[chosen], rows.time_ns[chosen], rows.interface[chosen], rows["eth.src"][chosen]),
             Judged(
