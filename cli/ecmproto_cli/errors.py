@@ -84,6 +84,7 @@ def report(error: Exception, command: str = "") -> None:
     elif isinstance(error, CaptureError):
         sentence = str(error)
         help = f"the {counted(error.frame, 'frame')} before it were used" if error.offset else _CAPTURES
+        help = _BUNDLED if error.path.startswith("pcaps/") and not error.offset else help
     elif isinstance(error, MissingDependencyError):
         sentence, help = str(error), error.remedy
     elif isinstance(error, OutputExistsError):
@@ -119,6 +120,7 @@ def print_notes(error: BaseException | None) -> None:
 
 
 _CAPTURES = "captures are pcap or pcapng files, plain, .gz or .zst, or - for stdin"
+_BUNDLED = "ecmproto demo -w pcaps writes the bundled captures into the folder pcaps"
 
 
 def _usage_help(error: click.ClickException) -> str:

@@ -329,7 +329,11 @@ def plan_of(stack: Stack, sweeps: Mapping[str, object], *, random: Random, **opt
     for name, values in sweeps.items():
         part, field = located(stack, name, raw=bool(options.get("raw")))
         axis = axis_of(part, field, values, random)
-        part.give(field, axis.at(0))
+        try:
+            part.give(field, axis.at(0))
+        except SpecError as error:
+            needed = "each field once, as a value or as a sweep, which adds its layer"
+            raise SpecError(where=error.where, needed=needed, got="the field twice") from None
         axes.append(axis)
     plan = Plan(stack=stack, axes=tuple(axes), **options)
     plan.finished()
