@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         tagged_batch,
         write_columns,
     )
-    from ecmproto.tools.calls import check, diff, dissect, edit, lab, stats
+    from ecmproto.tools.calls import check, craft, diff, dissect, edit, lab, stats
     from ecmproto.wire.codec import *
     from ecmproto.wire.flow import FlowKey
 
@@ -48,7 +48,7 @@ _MODULES = {
         "tagged_batch", "write_columns",
     ),
     "ecmproto.control.replay.session": ("replay",),
-    "ecmproto.tools.calls": ("check", "diff", "dissect", "edit", "lab", "stats"),
+    "ecmproto.tools.calls": ("check", "craft", "diff", "dissect", "edit", "lab", "stats"),
 }  # fmt: skip
 """Names in modules other than the codec."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -113,6 +113,7 @@ __all__ = [
     "__version__",
     "batch_from",
     "check",
+    "craft",
     "decode",
     "decode_lax",
     "diff",

@@ -94,17 +94,21 @@ _RULES: Mapping[str, _Rule] = {
     "captures": _PATHS,
     "filter": (lambda value: isinstance(value, str) or hasattr(value, "matches"), "a display filter as text"),
     **dict.fromkeys(
-        ("frames", "start", "stop", "variant", "mechanism", "ports", "trailer", "sampled"), _TEXT
+        ("cp_mac", "dst", "frame", "frames", "ip", "mechanism", "ports", "rate", "sampled", "scale_time",
+         "shift", "src", "start", "stop", "time", "trailer", "variant"), _TEXT,
     ),
     "replay.mechanism": _TEXTS,
-    **dict.fromkeys(("select", "ignore", "strip", "add_tag", "show", "fields"), _TEXTS),
-    **dict.fromkeys(("set", "tolerance"), _ASSIGNMENTS),
+    **dict.fromkeys(("select", "ignore", "strip", "add_tag", "encap", "rules", "show", "fields"), _TEXTS),
+    **dict.fromkeys(("set", "sweep", "tolerance"), _ASSIGNMENTS),
     **dict.fromkeys(("count", "snaplen"), _whole(1, 2**31 - 1)),
     **dict.fromkeys(("jobs", "threads"), _whole(1, 1024)),
     "seeds": _whole(1, 10_000),
     **dict.fromkeys(("limit", "seed"), _whole(0, 2**63 - 1)),
-    "speed": _quantity('a rate such as "10G", or bits per second'),
-    "buffer": _quantity('a size such as "500kB" or "100frames", or octets'),
+    **dict.fromkeys(("flow", "hops", "overhead", "prio"), _whole(0, 2**16 - 1)),
+    "window": _whole(1000, 2**30),
+    "vlan": (lambda value: isinstance(value, str) or _whole(0, 4095)[0](value), "an ID, or IDs as text"),
+    **dict.fromkeys(("speed", "link_speed"), _quantity('a rate such as "10G", or bits per second')),
+    **dict.fromkeys(("buffer", "rp_queue"), _quantity('a size such as "500kB" or "100frames", or octets')),
     **dict.fromkeys(
         ("interval", "feedback_delay", "storm_detect", "storm_restore"),
         _quantity('a time such as "20us", or ns'),
@@ -114,13 +118,14 @@ _RULES: Mapping[str, _Rule] = {
         "priorities from 0 to 7",
     ),
     "align_time": _one_of("none", "offset", "drift"),
+    "format": _one_of("pcap", "pcapng"),
     "flow_control": _one_of("none", "pause", "pfc"),
     "repeated": _one_of("list", "first", "all"),
     "addresses": _one_of("text", "octets"),
     "ethertypes": (lambda value: hasattr(value, "cn_tag"), "EtherTypes"),
     **dict.fromkeys(
-        ("all_fields", "closed", "delete", "fix", "force", "inner", "keep", "keep_checksums", "outer",
-         "outside", "per_interface"), _FLAG,
+        ("all_fields", "captured_feedback", "closed", "decap", "delete", "fix", "force", "inner", "keep",
+         "keep_checksums", "outer", "outside", "per_interface", "raw", "replace_tags", "times"), _FLAG,
     ),
 }  # fmt: skip
 """The values that an argument may have, by its name or by FUNCTION.NAME."""

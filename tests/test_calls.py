@@ -13,10 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 import ecmproto
-from ecmproto.errors import CaptureError, DecodeError, FilterError, ParameterError, SpecError
+from docs.option_reference import declarations
+from ecmproto.errors import (
+    CaptureError,
+    DecodeError,
+    FilterError,
+    OutputError,
+    ParameterError,
+    SpecError,
+)
 from ecmproto.frames.stats import document_text
 from ecmproto.tables import Tabular
-from ecmproto_cli.main import cli
+from ecmproto_cli.main import cli, run
 
 
 def printed(*words: str) -> str:
@@ -165,7 +173,85 @@ API: Any = ecmproto
 WRONG: tuple[object, ...] = (None, True, -1, 1.5, "", "x", b"x", [], [1], {1: 2}, object(), ("a=b",), 2**70)
 
 
-@pytest.mark.parametrize("name", ["dissect", "stats", "check", "diff", "edit", "replay", "lab", "read_table"])
+COMMANDS = {
+    "dissect": "dissect", "stats": "stats", "check": "check", "diff": "diff", "craft": "craft",
+    "edit": "edit", "replay": "replay", "lab run": "lab",
+}  # fmt: skip
+NAMES = {
+    "--read": "captures", "--from": "start", "--to": "stop", "--cp": "mechanism", "--compare": "mechanism",
+    "--rp": "closed", "edit -T": "format", "craft -T": "format", "craft --write": "out",
+    "edit --write": "out", "replay --write": "output", "dissect --outer": "inner",
+}  # fmt: skip
+"""Options, some of one command, whose arguments have other names."""
+PRINTED = "the result has these values, in Python's types"
+OTHERS = {
+    "-T": PRINTED, "-V": PRINTED, "-x": PRINTED, "-e": "ecmproto.read_table has fields", "-E": PRINTED,
+    "--all-fields": "ecmproto.read_table has all_fields", "--deep": PRINTED, "--junit": PRINTED,
+    "--sarif": PRINTED, "--quiet": PRINTED, "--stat": PRINTED, "check --limit": PRINTED,
+    "--explain": "Rule has these texts", "--list": "SEQUENCES has them", "--fail-on": PRINTED,
+    "--expect": "the figures of the result are compared in Python", "--samples": PRINTED, "--flows": PRINTED,
+    "dissect --write": "ecmproto.edit(keep=True) and write_columns write frames",
+    "lab run --write": "a capture of a laboratory is written by simulations, not by their results",
+    "dissect --force": "writes nothing", "stats --force": "writes nothing", "check --force": "writes nothing",
+    "lab run --force": "writes nothing", "edit --dry-run": "out=os.devnull",
+    "--report": "ecmproto.tools.report has the pages", "--panels": "ecmproto.tools.report has the pages",
+    "--interface": "captures from interfaces do not end; ecmproto.frames.capture.linux has readers",
+    "--baseline": "sets of findings are compared in Python",
+    "--write-baseline": "sets of findings are compared in Python",
+    "--spec": "ecmproto.tools.craft.spec reads files", "--from-json": "ecmproto.tools.craft.spec reads files",
+    "--from-columns": "ecmproto.frames_from", "--fix": "ecmproto.encode(fix=True)",
+    "--memory": "ecmproto.frames_from",
+    "--storm": "ecmproto.tools.craft.sequences.Storm", "--duration": "ecmproto.tools.craft.sequences.Storm",
+    "--renew": "ecmproto.tools.craft.sequences.Storm", "--no-release": "ecmproto.tools.craft.sequences.Storm",
+    "--expectations": "ecmproto.tools.craft.sequences.Sequence.expected",
+}  # fmt: skip
+"""Options, some of one command, without an argument in Python, and the reason."""
+
+
+def test_calls_have_the_options_of_their_commands() -> None:
+    uses = [(path, option) for option, each in declarations().items() for path, _ in each if path in COMMANDS]
+    names = {(path, option): f"{path} {option}" for path, option in uses}
+    without = {
+        use for use in uses
+        if NAMES.get(names[use], NAMES.get(use[1], use[1].lstrip("-").replace("-", "_")))
+        not in inspect.signature(getattr(ecmproto, COMMANDS[use[0]])).parameters
+    }  # fmt: skip
+    reasons = {use for use in uses if names[use] in OTHERS or use[1] in OTHERS}
+    assert sorted(without - reasons) == []
+    used = {names[use] for use in without} | {option for _, option in without}
+    assert sorted(set(OTHERS) - used) == []
+
+
+def test_crafted_frames_are_the_commands(tmp_path: Path) -> None:
+    line, out, same = "cnm qntz_fb=40", tmp_path / "out.pcap", tmp_path / "same.pcap"
+    batch = ecmproto.craft(
+        line, out, sweep={"cntag.flow_id": "0..9"}, count=12, vlan=5, prio=6, rate="1Mpps", time="5s"
+    )
+    options = "--sweep cntag.flow_id=0..9 -c 12 --vlan 5 --prio 6 --rate 1Mpps --time 5s"
+    assert run(["craft", *line.split(), *options.split(), "-w", str(same)]) == 0
+    assert out.read_bytes() == same.read_bytes()
+    assert [ecmproto.decode(octets)["cntag.flow_id"] for octets in batch] == [*range(10), 0, 1]
+    assert batch.time_ns.tolist() == [5 * 10**9 + 1000 * number for number in range(12)]
+    with pytest.raises(OutputError, match="a name that is free"):
+        ecmproto.craft(line, out)
+    assert len(ecmproto.craft("cnm-flood flows=0..9 fb=1..3")) == 120
+
+
+def test_edits_and_differences_accept_the_new_arguments(mixed: Path, tmp_path: Path) -> None:
+    wrapped, bare = tmp_path / "wrapped.pcap", tmp_path / "bare.pcapng"
+    ecmproto.edit(mixed, wrapped, encap="erspan2,session=12", shift="-20ms", scale_time="2")
+    ecmproto.edit(wrapped, bare, decap=True, shift="20ms", scale_time="1/2", format="pcapng")
+    same = ecmproto.diff(mixed, bare, ignore="frame.interface_id", snaplen=60, window=1000)
+    assert repr(same) == "26 frames the same; no difference"
+    ecmproto.edit(mixed, wrapped, add_tag="vlan id=9", replace_tags=True, shift="1s", force=True)
+    assert {each["kind"] for each in ecmproto.diff(mixed, wrapped, times=True, ignore="vlan").listed} == {
+        "retimed"
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["craft", "dissect", "stats", "check", "diff", "edit", "replay", "lab", "read_table"]
+)
 def test_wrong_arguments_raise_errors_of_ecmproto(
     name: str, mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +259,12 @@ def test_wrong_arguments_raise_errors_of_ecmproto(
     monkeypatch.chdir(tmp_path)  # some values are names of output files
     call = getattr(ecmproto, name)
     paths = {"captures": mixed, "path": mixed, "a": mixed, "b": tmp_path / "missing.pcap"}
-    given: dict[str, object] = {"out": tmp_path / "out.pcap", "mechanism": "qcn", "scenario": "missing"}
+    given: dict[str, object] = {
+        "frame": "pfc",
+        "out": tmp_path / "out.pcap",
+        "mechanism": "qcn",
+        "scenario": "missing",
+    }
     parameters = inspect.signature(call).parameters
     needed = {key: (paths | given)[key] for key, each in parameters.items() if each.default is each.empty
               and each.kind is not each.VAR_KEYWORD}  # fmt: skip
@@ -190,6 +281,7 @@ def test_wrong_arguments_raise_errors_of_ecmproto(
     ("call", "expected"),
     [
         (lambda path: API.edit(path, path, set=[7]), "set: expected a mapping of names to values"),
+        (lambda path: API.craft("pfc", path.with_suffix(".x")), "out: expected a name that ends in .pcap"),
         (lambda path: API.stats(path, speed=-1), 'speed: expected a rate such as "10G"'),
         (lambda path: API.check(path, count=0), "count: expected a whole number from 1 to"),
         (lambda path: API.check(path, sampled="16"), "sampled: expected 1:N or every:N"),

@@ -1,4 +1,6 @@
-"""A function for each command: `dissect`, `stats`, `check`, `diff`, `edit` and `lab`, as `ecmproto.NAME`.
+"""A function for each command: `dissect`, `stats`, `check`, `diff`, `craft`, `edit` and `lab`.
+
+Each function is also ``ecmproto.NAME``, like `ecmproto.replay`.
 
 A capture is a path, ``-``, a URL or a file object. Several captures are merged into one capture in order of
 time. Numbers with units may be texts, such as ``"10G"`` or ``"20us"``. ``set`` is a mapping, or texts such as
@@ -10,29 +12,44 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import random
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
+
+import numpy as np
 
 from ecmproto.arguments import Assignments, assigned, checked, comma_separated, listed
 from ecmproto.control.lab.results.outcome import Outcome
 from ecmproto.control.lab.results.running import Runs, runs_named
 from ecmproto.control.lab.setup.changes import Changes
 from ecmproto.control.lab.setup.scenario import load_scenario
-from ecmproto.errors import CaptureError, counted
+from ecmproto.errors import CaptureError, ParameterError, counted, shown
 from ecmproto.frames.batch.inner import open_innermost
-from ecmproto.frames.capture import CaptureReader
+from ecmproto.frames.capture import Batch, CaptureReader, open_sink
+from ecmproto.frames.capture.copier import format_of
 from ecmproto.frames.columns import selected
 from ecmproto.frames.dissect.form import Record, records
 from ecmproto.frames.filter import compile_filter
 from ecmproto.frames.stats import Statistics, capture_stats
 from ecmproto.frames.stats.sampling import parse_sampled
 from ecmproto.tables import Tabular
-from ecmproto.tools.check import Checked, check_capture, chosen
+from ecmproto.tools.check import FAMILIES, Checked, check_capture, chosen
+from ecmproto.tools.check.own import own_family
+from ecmproto.tools.craft.output import output_of
+from ecmproto.tools.craft.recipe import chunks
+from ecmproto.tools.craft.sequences import given_by
+from ecmproto.tools.craft.spec import Reading, read_items
+from ecmproto.tools.craft.switch_tests import SEQUENCES
 from ecmproto.tools.diff import Comparison, difference_document, rules_of, summary_document
+from ecmproto.tools.diff.comparison import WINDOW_FRAMES
 from ecmproto.tools.edit import Edit, Report, assignments_from, edit_capture, frames_from, span_from
+from ecmproto.tools.edit.records import clock_from
 from ecmproto.tools.edit.selection import tag_from, tag_named
+from ecmproto.tools.edit.wrapping import wrapper_from
 from ecmproto.units import parse_rate, parse_time
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -131,6 +148,7 @@ def check(
     *,
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
+    rules: Iterable[str] = (),
     filter: str | None = None,
     set: Assignments | None = None,
     outer: bool = False,
@@ -141,8 +159,9 @@ def check(
 ) -> Checked:
     """Return the findings of rules in captures. As a table, the result has one row for each finding.
 
-    ``select`` and ``ignore`` contain families of rules, or prefixes of rule ids, such as ``["pfc"]``. ``set``
-    contains parameters of rules, such as ``{"qcn.w": 2}``. ``outer`` checks the outer frames of mirror and
+    ``select`` and ``ignore`` contain families of rules, or prefixes of rule ids, such as ``["pfc"]``.
+    ``rules`` are .py or .toml files with your own rules. ``set`` contains parameters of rules, such as
+    ``{"qcn.w": 2}``. ``outer`` checks the outer frames of mirror and
     tunnel encapsulations. ``trailer`` is the device whose time stamps replace the times of frames.
     ``sampled`` is ``"1:N"`` or ``"every:N"``, if the frames are a sample. Raises CaptureError, FilterError
     and ParameterError.
@@ -151,9 +170,16 @@ def check(
     texts = dict(text.split("=", 1) for text in assigned(set))
     is_sample = parse_sampled(sampled)[0] > 1
     with _opened(captures, outer=outer, trailer=trailer, ethertypes=ethertypes) as reader:
-        rules = chosen(comma_separated(select), comma_separated(ignore))
+        families = (*FAMILIES, *map(own_family, listed(rules)))
         return check_capture(
-            reader, rules, texts, filter=test, sampled=is_sample, limit=count, ethertypes=ethertypes
+            reader,
+            chosen(comma_separated(select), comma_separated(ignore), families),
+            texts,
+            families=families,
+            filter=test,
+            sampled=is_sample,
+            limit=count,
+            ethertypes=ethertypes,
         )
 
 
@@ -188,9 +214,12 @@ def diff(
     tolerance: Assignments | None = None,
     align_time: Literal["none", "offset", "drift"] = "none",
     per_interface: bool = False,
+    snaplen: int | None = None,
     filter: str | None = None,
     outer: bool = False,
     limit: int = MAX_DIFFERENCES,
+    times: bool | None = None,
+    window: int = WINDOW_FRAMES,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Differences:
     """Return the differences between two captures.
@@ -198,15 +227,30 @@ def diff(
     All differences are counted, and at most ``limit`` differences are listed.
 
     ``ignore`` contains fields and layers. ``tolerance`` contains permitted differences by field, such as
-    ``{"time": "1us"}``. ``outer`` compares the outer frames of mirror and tunnel encapsulations. Raises
-    CaptureError, FilterError, SpecError and ParameterError.
+    ``{"time": "1us"}``. ``snaplen`` is the number of compared octets of each frame. ``outer`` compares the
+    outer frames of mirror and tunnel encapsulations. ``times`` lists frames that differ only in time, by
+    default if at most half of the frames do. ``window`` is the number of frames that are aligned at a time.
+    Raises CaptureError, FilterError, SpecError and ParameterError.
     """
     tolerances = dict(text.split("=", 1) for text in assigned(tolerance))
-    rules = rules_of(comma_separated(ignore), tolerances, align_time=align_time, by_interface=per_interface)
+    rules = rules_of(
+        comma_separated(ignore),
+        tolerances,
+        align_time=align_time,
+        by_interface=per_interface,
+        snap_octets=snaplen,
+    )
     test = None if filter is None else compile_filter(filter)
     listed: list[dict[str, Any]] = []
     with Comparison(
-        os.fspath(a), os.fspath(b), rules, filter=test, outer=outer, ethertypes=ethertypes
+        os.fspath(a),
+        os.fspath(b),
+        rules,
+        filter=test,
+        outer=outer,
+        ethertypes=ethertypes,
+        window=window,
+        list_times=times,
     ) as comparison:
         for difference in comparison:
             if len(listed) < limit:
@@ -214,6 +258,73 @@ def diff(
             comparison.listing = len(listed) < limit
         summary = dict(summary_document(comparison))
         return Differences(listed=tuple(listed), summary=summary, problem=comparison.problem)
+
+
+@checked
+def craft(
+    frame: str,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    sweep: Assignments | None = None,
+    count: int | None = None,
+    dst: str | None = None,
+    src: str | None = None,
+    vlan: str | int | None = None,
+    prio: int | None = None,
+    flow: int | None = None,
+    ip: str | None = None,
+    raw: bool = False,
+    rate: str | None = None,
+    time: str | None = None,
+    seed: int | None = None,
+    format: Literal["pcap", "pcapng"] | None = None,
+    force: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Batch:
+    """Return the frames of a line such as ``"cnm qntz_fb=40"``, or of a sequence such as ``"cnm-sweep"``.
+
+    ``sweep`` contains values by field, such as ``{"cnm.qntz_fb": "0..63"}``. ``count`` is the number of
+    frames. ``vlan`` and ``prio`` are the ID and the priority of a VLAN tag, ``flow`` is the flow ID in a
+    CN-TAG, and ``ip`` is ``"SRC,DST"``. ``raw`` disables computed fields and padding. ``rate`` is a rate such
+    as ``"1Mpps"``, or the time between frames. ``time`` is the time of the first frame. ``seed`` is the seed
+    of random values. ``out`` is a capture for the frames. Raises SpecError, EncodeError, OutputError and
+    ParameterError.
+    """
+    given: dict[str, object] = {
+        "count": count,
+        "dst": dst,
+        "src": src,
+        "vlan": vlan,
+        "prio": prio,
+        "flow": flow,
+        "ip": ip,
+    }
+    spaced = "rate" if rate is None or rate.endswith("pps") or not rate.endswith("s") else "interval"
+    given |= {"raw": raw or None, spaced: rate, "time": time}
+    given["sweep"] = dict(text.split("=", 1) for text in assigned(sweep)) or None
+    options = {name: each for name, each in given.items() if each is not None}
+    first, *words = frame.split() or [""]
+    items: list[Mapping[str, Any]] = [{"frame": frame, **options}]
+    if first in SEQUENCES:
+        parameters = given_by([*words, *assigned(options)], first)
+        steps = SEQUENCES[first].steps(parameters, ethertypes=ethertypes)
+        items = [step.item for step in steps if not step.reverse]
+    number = secrets.randbits(32) if seed is None else seed
+    reading = Reading(ethertypes=ethertypes, random=random.Random(number))
+    made = list(chunks(read_items(items, "craft", reading), start_ns=0, spacing=Fraction(0)))
+    if out is not None:
+        form = format or format_of(out, None)
+        if form is None:
+            raise ParameterError(
+                name="out", needed="a name that ends in .pcap or .pcapng", got=shown(str(out))
+            )
+        with open_sink(os.fspath(out), force=force) as sink:
+            output = output_of(form, sink, reading.capture, ethertypes=ethertypes)
+            for chunk in made:
+                output.write(chunk)
+            output.finish()
+    frames = [octets for chunk in made for octets in chunk.octets()]
+    return Batch.from_frames(frames, time_ns=np.concatenate([chunk.times() for chunk in made]))
 
 
 @checked
@@ -225,25 +336,32 @@ def edit(
     set: Assignments | None = None,
     strip: Iterable[str] = (),
     add_tag: Iterable[str] = (),
+    replace_tags: bool = False,
+    decap: bool = False,
+    encap: Iterable[str] = (),
     delete: bool = False,
     keep: bool = False,
     frames: str | None = None,
     start: str | None = None,
     stop: str | None = None,
+    shift: str | None = None,
+    scale_time: str | None = None,
     snaplen: int | None = None,
     fix: bool = False,
     keep_checksums: bool = False,
+    format: Literal["pcap", "pcapng"] | None = None,
     force: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Report:
     """Write edited captures to ``out``, and return the counts.
 
     ``filter`` selects the frames to edit. ``set`` contains new values by field, such as ``{"vlan.id": 7}``.
-    ``strip`` and ``add_tag`` are the tags to remove and to add, as on the command line. With ``delete``, the
-    selected frames are deleted. With ``keep``, all other frames are deleted. ``frames``, ``start`` and
-    ``stop`` select frames by number and time. Checksums over changed fields are updated, unless
-    ``keep_checksums`` is set. ``fix`` updates all checksums. Raises CaptureError, OutputError, FilterError,
-    SpecError and ParameterError.
+    ``strip`` and ``add_tag`` are the tags to remove and to add, and ``encap`` contains encapsulations, as on
+    the command line. ``decap`` removes encapsulations first. With ``delete``, the selected frames are
+    deleted. With ``keep``, all other frames are deleted. ``frames``, ``start`` and ``stop`` select frames by
+    number and time. ``shift`` is added to all times, and ``scale_time`` multiplies the times since the first
+    frame. Checksums over changed fields are updated, unless ``keep_checksums`` is set. ``fix`` updates all
+    checksums. Raises CaptureError, OutputError, FilterError, SpecError and ParameterError.
     """
     paths = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
     return edit_capture(
@@ -255,13 +373,18 @@ def edit(
             drop="selected" if delete else "others" if keep else "",
             frames=None if frames is None else frames_from(frames),
             span=span_from(start, stop),
-            strip=tuple(map(tag_named, comma_separated(strip))),
+            strip=tuple(dict.fromkeys(map(tag_named, comma_separated(strip)))),
             tags=tuple(map(tag_from, listed(add_tag))),
+            replace_tags=replace_tags,
+            clock=clock_from(shift, scale_time),
             snap_octets=snaplen,
             fix=fix,
             update_checksums=not keep_checksums,
+            decap=decap,
+            wrappers=tuple(map(wrapper_from, listed(encap))),
             ethertypes=ethertypes,
         ),
+        format=format,
         force=force,
     )
 

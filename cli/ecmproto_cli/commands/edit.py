@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture import CaptureReader
     from ecmproto.frames.filter import Filter
     from ecmproto.tools.edit import Edit, Report
-    from ecmproto.tools.edit.records import Clock
 
     Item = TypeVar("Item")
 
@@ -155,11 +154,12 @@ def command(
         raise click.UsageError("expected --fix or --keep-checksums, got both")
     from ecmproto.frames.capture.copier import format_of
     from ecmproto.tools.edit import Edit, assignments_from, edit_capture, frames_from, span_from, tag_from
+    from ecmproto.tools.edit.records import clock_from
     from ecmproto.tools.edit.selection import tag_named
     from ecmproto.tools.edit.wrapping import wrapper_from
 
     if dry_run:
-        form = form or (format_of(output, None) if output else None)  # type: ignore[arg-type]
+        form = form or (format_of(output, None) if output else None)
         output = os.devnull
     assert output is not None
     edit = Edit(
@@ -171,7 +171,7 @@ def command(
         strip=tuple(dict.fromkeys(map(tag_named, strip))),
         tags=tuple(map(tag_from, tags)),
         replace_tags=replace_tags,
-        clock=_clock(shift, scale),
+        clock=clock_from(shift, scale),
         snap_octets=snap_octets,
         fix=fix,
         update_checksums=not raw,
@@ -193,40 +193,6 @@ def command(
     if report.problem is not None:
         raise report.problem
     return FINDINGS if idle else 0
-
-
-def _clock(shift: str | None, scale: str | None) -> Clock | None:
-    """Return the change of times, or None if the times do not change.
-
-    Raises ParameterError for an invalid shift or factor.
-    """
-    if shift is None and scale is None:
-        return None
-    from fractions import Fraction
-
-    from ecmproto.errors import ParameterError
-    from ecmproto.tools.edit.records import Clock
-    from ecmproto.units import parse_time
-
-    shift_ns = 0
-    if shift is not None:
-        text = shift.strip()
-        try:
-            shift_ns = parse_time(text.lstrip("+-") if text[:2] not in ("+-", "-+", "--", "++") else text)
-        except ParameterError as error:
-            raise ParameterError(name="--shift", needed=error.needed, got=repr(shift)) from None
-        shift_ns = -shift_ns if text.startswith("-") else shift_ns
-    factor = Fraction(1)
-    if scale is not None:
-        try:
-            factor = Fraction(scale.strip())
-        except (ValueError, ZeroDivisionError):
-            factor = Fraction(0)
-        if not 0 < factor < 1 << 32 or factor.denominator >= 1 << 32:
-            raise ParameterError(
-                name="--scale-time", needed="a factor such as 2, 0.5 or 1/3", got=repr(scale)
-            )
-    return Clock(shift_ns=shift_ns, numerator=factor.numerator, denominator=factor.denominator)
 
 
 def _print_counts(report: Report, edit: Edit, written: str) -> bool:

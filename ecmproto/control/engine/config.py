@@ -97,6 +97,10 @@ def port_rate_text(rate: PortRate) -> str:
     return ", ".join([exact_rate(rate.rate_bps), *later])
 
 
+CP_MAC = "02:00:00:00:cc:01"
+"""Default source address of a port's messages."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortConfig:
     """Configuration of a port: rate, shared buffer, and overhead of a frame on the line.
@@ -112,7 +116,7 @@ class PortConfig:
     buffer_octets: int
     buffer_frames: int = 0
     overhead_octets: int = WIRE_OVERHEAD_OCTETS
-    cp_mac: bytes = bytes.fromhex("02000000cc01")
+    cp_mac: bytes = bytes.fromhex(CP_MAC.replace(":", ""))
     rate_changes: tuple[RateChange, ...] = ()
 
     def __post_init__(self) -> None:

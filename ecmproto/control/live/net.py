@@ -36,7 +36,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ecmproto.control.engine.config import LoopConfig, PortConfig, parse_buffer
+from ecmproto.control.engine.config import CP_MAC, LoopConfig, PortConfig, parse_buffer
 from ecmproto.control.engine.port import machine_on_port
 from ecmproto.control.live.device import Device, LiveInterface, Send, Stop
 from ecmproto.control.live.edge import Edge, precompile_edge
@@ -52,7 +52,6 @@ from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.text import mac_of
 
-CP_MAC = "02:00:00:00:cc:01"
 BUFFER, QUEUE, EDGE_LINK_RATE = "1000frames", "1MB", "10G"
 OVERHEAD_OCTETS, MAX_OVERHEAD_OCTETS = 24, 1000
 MAX_DEVICES = 64

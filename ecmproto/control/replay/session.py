@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, overload
 from numpy.typing import NDArray
 
 from ecmproto.arguments import Assignments, assigned, checked
-from ecmproto.control.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
+from ecmproto.control.engine.config import CP_MAC, LoopConfig, PortConfig, parse_buffer, parse_port_rate
 from ecmproto.control.engine.port import machine_on_port
 from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -30,8 +30,9 @@ from ecmproto.frames.capture.names import names_shown
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.kernels.structs import method_errors
 from ecmproto.tables import Paint, Tabular, plain
-from ecmproto.units import parse_time
+from ecmproto.units import WIRE_OVERHEAD_OCTETS, parse_octets, parse_rate, parse_time
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.text import mac_of
 
 Captures: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
@@ -149,8 +150,15 @@ def replay(
     seed: int | None = ...,
     filter: Filter | str | None = ...,
     ports: str = ...,
+    link_speed: str | int | None = ...,
     feedback_delay: str | int = ...,
+    hops: int = ...,
+    rp_queue: str | int = ...,
+    captured_feedback: bool = ...,
     flow_control: str | None = ...,
+    cp_mac: str = ...,
+    overhead: int = ...,
+    trailer: str | None = ...,
     output: str | os.PathLike[str] | None = ...,
     force: bool = ...,
     outer: bool = ...,
@@ -168,8 +176,15 @@ def replay(
     seed: int | None = ...,
     filter: Filter | str | None = ...,
     ports: str = ...,
+    link_speed: str | int | None = ...,
     feedback_delay: str | int = ...,
+    hops: int = ...,
+    rp_queue: str | int = ...,
+    captured_feedback: bool = ...,
     flow_control: str | None = ...,
+    cp_mac: str = ...,
+    overhead: int = ...,
+    trailer: str | None = ...,
     output: str | os.PathLike[str] | None = ...,
     force: bool = ...,
     outer: bool = ...,
@@ -187,8 +202,15 @@ def replay(
     seed: int | None = None,
     filter: Filter | str | None = None,
     ports: str = "one",
+    link_speed: str | int | None = None,
     feedback_delay: str | int = "10us",
+    hops: int = 1,
+    rp_queue: str | int = "1MB",
+    captured_feedback: bool = False,
     flow_control: str | None = None,
+    cp_mac: str = CP_MAC,
+    overhead: int = WIRE_OVERHEAD_OCTETS,
+    trailer: str | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     outer: bool = False,
@@ -201,9 +223,13 @@ def replay(
     captured times. With ``closed``, each source is a station, and the station's reaction point delays the
     departures. The options of ``ecmproto replay`` apply. Rates in bit/s, sizes in octets and times in ns are
     numbers, or text with units. ``set`` are parameters of the mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``
-    or ``["qeq=33kB"]``). Further keywords are parameters too, without type checks. ``output`` is the path of
-    the resulting capture. ``outer`` replays the outer frames of mirrors and tunnels instead of the inner
-    frames. Raises ParameterError for a value out of range, and CaptureError for an unreadable capture.
+    or ``["qeq=33kB"]``). Further keywords are parameters too, without type checks. ``link_speed``,
+    ``feedback_delay``, ``hops`` and ``rp_queue`` describe the stations of a closed loop. With
+    ``captured_feedback``, the stations react to the feedback in the capture. ``overhead`` is the number of
+    octets that the line adds to each frame. ``trailer`` is the device whose time stamps replace the times of
+    frames. ``output`` is the path of the resulting capture. ``outer`` replays the outer frames of mirrors and
+    tunnels instead of the inner frames. Raises ParameterError for a value out of range, and CaptureError for
+    an unreadable capture.
     """
     names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
@@ -219,9 +245,16 @@ def replay(
         rate_changes=served.changes,
         buffer_octets=capacity.octets,
         buffer_frames=capacity.frames,
+        overhead_octets=overhead,
+        cp_mac=mac_of(cp_mac),
     )
-    delay_ns = parse_time(feedback_delay) if isinstance(feedback_delay, str) else feedback_delay
-    loop = LoopConfig(link_rate_bps=served.rate_bps, feedback_delay_ns=delay_ns) if closed else None
+    loop = LoopConfig(
+        link_rate_bps=served.rate_bps if link_speed is None else _number(link_speed, parse_rate),
+        feedback_delay_ns=_number(feedback_delay, parse_time),
+        queue_octets=_number(rp_queue, parse_octets),
+        hops=hops,
+        captured_feedback=captured_feedback,
+    )
     number = secrets.randbelow(2**32) if seed is None else seed
     assignments = [*assigned(set), *assigned(parameters)]
     outcomes = []
@@ -232,7 +265,7 @@ def replay(
         plan = Plan(
             machine=machine,
             port=port,
-            loop=loop,
+            loop=loop if closed or captured_feedback else None,
             seed=number,
             title=find_mechanism(name).title,
             ports=ports,
@@ -241,11 +274,15 @@ def replay(
             ethertypes=ethertypes,
         )
         with (
-            open_unwrapped(paths, outer=outer, ethertypes=ethertypes) as reader,
+            open_unwrapped(paths, outer=outer, trailer=trailer, ethertypes=ethertypes) as reader,
             output_of(reader, plan, output, force=force) as writer,
         ):
             outcomes.append(replay_capture(reader, plan, output=writer, capture=names_shown(paths)))
     return outcomes[0] if isinstance(mechanism, str) else Comparison(outcomes)
+
+
+def _number(value: str | int, parse: Callable[[str], int]) -> int:
+    return parse(value) if isinstance(value, str) else value
 
 
 @contextmanager

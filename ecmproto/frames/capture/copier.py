@@ -6,6 +6,7 @@ import dataclasses
 import os
 from pathlib import PurePath
 from types import TracebackType
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,12 +25,14 @@ from ecmproto.frames.capture.pcapng import comments
 from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.frames.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, open_sink, packet_block
 
+_Otherwise = TypeVar("_Otherwise", Format, None)
+
 _SNAPLEN_AT = 12
 """Offset of the snap length in an interface description block, in octets."""
 _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
 
 
-def format_of(path: str | os.PathLike[str], otherwise: Format) -> Format:
+def format_of(path: str | os.PathLike[str], otherwise: _Otherwise) -> Format | _Otherwise:
     """Return the format for a file suffix (without .gz or .zst), or ``otherwise`` for other suffixes."""
     suffixes = [suffix for suffix in PurePath(path).suffixes if suffix not in (".gz", ".zst")]
     return _SUFFIXES.get(suffixes[-1].lower(), otherwise) if suffixes else otherwise

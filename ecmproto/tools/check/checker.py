@@ -406,6 +406,7 @@ def check_capture(
     *,
     filter: Filter | None = None,
     max_findings: int = MAX_LISTED,
+    families: Sequence[Family] = FAMILIES,
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,
@@ -416,7 +417,8 @@ def check_capture(
 
     ``source`` is a path, ``-``, a file object or a reader. ``rules`` contains the rules to apply, and
     ``None`` selects all rules. For frames inside a mirror or tunnel encapsulation, the innermost frame is
-    checked. ``outer`` checks the outer frames instead. ``parameters`` maps full names to texts. ``filter``
+    checked. ``outer`` checks the outer frames instead. ``parameters`` maps full names to texts, and
+    ``families`` are the families of these parameters. ``filter``
     selects the frames to check, and ``limit`` is the maximum number of frames to read. ``sampled`` means that
     the frames are a sample, as for `Checker`. ``threads=1`` uses only the calling thread. If an error ends
     the capture early, ``problem`` contains this error. Raises CaptureError if ``source`` is not a capture,
@@ -425,7 +427,13 @@ def check_capture(
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
         checker = Checker(
-            rules, parameters, max_findings=max_findings, sampled=sampled, ethertypes=ethertypes, pool=pool
+            rules,
+            parameters,
+            families=families,
+            max_findings=max_findings,
+            sampled=sampled,
+            ethertypes=ethertypes,
+            pool=pool,
         )
         reader = (
             source

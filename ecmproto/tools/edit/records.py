@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import RecordError
+from ecmproto.errors import ParameterError, RecordError
 from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.capture.batch import ENHANCED_PACKET, SIMPLE_PACKET, ByteOrder
 from ecmproto.frames.columns.octets import copy_octets
 from ecmproto.tools.edit.assignments import put_rows, rows_at
-from ecmproto.units import NS_PER_S, in_64_bits
+from ecmproto.units import NS_PER_S, in_64_bits, parse_time
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -155,6 +156,34 @@ class Clock:
     def moved_one(self, time_ns: int, first_ns: int) -> int:
         """Return the changed time."""
         return first_ns + (time_ns - first_ns) * self.numerator // self.denominator + self.shift_ns
+
+
+def clock_from(shift: str | None, scale: str | None) -> Clock | None:
+    """Return the change of times for a time such as ``-20ms`` and a factor such as ``1/3``.
+
+    ``None`` means that the times do not change. Raises ParameterError for an invalid time or factor.
+    """
+    if shift is None and scale is None:
+        return None
+    shift_ns = 0
+    if shift is not None:
+        text = shift.strip()
+        try:
+            shift_ns = parse_time(text.lstrip("+-") if text[:2] not in ("+-", "-+", "--", "++") else text)
+        except ParameterError as error:
+            raise ParameterError(name="--shift", needed=error.needed, got=repr(shift)) from None
+        shift_ns = -shift_ns if text.startswith("-") else shift_ns
+    factor = Fraction(1)
+    if scale is not None:
+        try:
+            factor = Fraction(scale.strip())
+        except (ValueError, ZeroDivisionError):
+            factor = Fraction(0)
+        if not 0 < factor < 1 << 32 or factor.denominator >= 1 << 32:
+            raise ParameterError(
+                name="--scale-time", needed="a factor such as 2, 0.5 or 1/3", got=repr(scale)
+            )
+    return Clock(shift_ns=shift_ns, numerator=factor.numerator, denominator=factor.denominator)
 
 
 def move_times(
