@@ -53,7 +53,9 @@ _OF_RECORD: dict[str, Piece] = {
     "frame.cap_len": Decimal(RecordNumber.CAPTURED),
     "frame.interface_id": Decimal(RecordNumber.INTERFACE_ID),
 }
-_OF_FRAME = frozenset(("frame.protocols", "frame.error", "eth.padding", "eth.trailer", "eth.fcs", CRC_STATUS))
+_TAILS = {f"eth.{name}": name for name in ("padding", "trailer", "fcs")}
+"""Names of `Path`'s spans after the layers."""
+_OF_FRAME = frozenset(("frame.protocols", "frame.error", CRC_STATUS, *_TAILS))
 _INNER = "encapsulated."
 
 
@@ -99,7 +101,13 @@ class FieldReader:
 
     def _compiled(self, chain: Chain) -> list[Text]:
         path = path_of(chain)
-        return [compiled([_cell(_cell_values(path, each))]) for each in self.requests]
+        values = [list(_cell_values(path, each)) for each in self.requests]
+        return [compiled([_cell(each)]) if each else _empty for each in values]
+
+
+def _empty(view: View) -> str:
+    """Return the text of a missing field."""
+    return ""
 
 
 def _request(name: str) -> FieldRequest:
@@ -107,7 +115,7 @@ def _request(name: str) -> FieldRequest:
         return FieldRequest(name, False, "", ())
     nesting, plain = nested(name)
     inner, of_frame = plain.startswith(_INNER) and not nesting, plain.removeprefix(_INNER)
-    parts = tuple(_parts(of_frame))
+    parts = _parts().get(ALIASES.get(of_frame, of_frame), ())
     if not parts and (nesting or of_frame not in _OF_FRAME):
         names = [entry.name for entry in catalogue()] + list(_OF_RECORD)
         raise SpecError(
@@ -121,17 +129,21 @@ def _hint(name: str, known: list[str]) -> str:
     return hint if hint.startswith("did") else "`ecmproto fields` lists them"
 
 
-def _parts(name: str) -> Iterator[Part]:
-    name = ALIASES.get(name, name)
+@functools.cache
+def _parts() -> dict[str, tuple[Part, ...]]:
+    """Return the parts of formats by the name that selects them."""
+    parts: dict[str, tuple[Part, ...]] = {}
     for cls in FORMATS:
         for field in cls.layout:
             meta = field.meta
-            if name == field.name and not meta.length_name:
-                yield Part(cls, field)
-            elif name in (field.name, meta.length_name):
-                yield Part(cls, field, named=name)
+            if meta.length_name:
+                named = [Part(cls, field, named=name) for name in (field.name, meta.length_name)]
             else:
-                yield from (Part(cls, field, bits=part) for part in meta.parts if part.name == name)
+                named = [Part(cls, field)]
+            for part in (*named, *(Part(cls, field, bits=bits) for bits in meta.parts)):
+                name = part.bits.name if part.bits else part.named or field.name
+                parts[name] = (*parts.get(name, ()), part)
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +192,15 @@ def _cell_values(path: Path, request: FieldRequest) -> Iterator[_CellValue]:
     frame = path.sampled if request.inner else path
     if frame is None:
         return
-    whole = {"eth.padding": frame.padding, "eth.trailer": frame.trailer, "eth.fcs": frame.fcs}
     if request.name == "frame.protocols":
         yield _CellValue([protocols(frame.layers)])
     elif request.name == "frame.error":
         yield _CellValue([OfFrame(_error, frame.first, in_batches="")])
     elif request.name == CRC_STATUS and any(issubclass(cls, BTH) for cls in frame.layers):
         yield _CellValue([OfFrame(_crc_status, frame.first)])
-    elif request.name in whole:
-        yield _unless_empty(whole[request.name], Hex(whole[request.name]))
+    elif request.name in _TAILS:
+        span = getattr(frame, _TAILS[request.name])
+        yield _unless_empty(span, Hex(span))
     for layer in range(len(frame.layers))[frames_within(request.nesting, frame.layers)]:
         for part in request.parts:
             if part.format is frame.layers[layer]:
