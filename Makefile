@@ -51,7 +51,7 @@ every: $(VENV)/ready-dev  # unit and thorough in one: each start of pytest impor
 	$(PARALLEL) -m 'not alone'
 
 alone: $(VENV)/ready-dev
-	$(BIN)/pytest -m alone tests/live tests/testing
+	$(BIN)/pytest -m alone tests/kernels tests/live tests/testing
 
 coverage: $(VENV)/ready-dev  ## with the kernels run as plain Python, so that their lines count too
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest

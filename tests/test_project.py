@@ -61,8 +61,7 @@ def test_tests_marked_alone_are_where_make_looks(repository: Path) -> None:
     folder = repository / "tests"
     marked = [path for path in folder.rglob("test_*.py") if "pytest.mark.alone" in path.read_text("utf-8")]
     marked.remove(Path(__file__))
-    marked.remove(folder / "kernels" / "test_without_numba.py")  # CI builds the library for it
-    assert {path.relative_to(folder).parts[0] for path in marked} == {"live", "testing"}
+    assert {path.relative_to(folder).parts[0] for path in marked} == {"kernels", "live", "testing"}
 
 
 def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Path) -> None:
