@@ -15,8 +15,8 @@ from ecmproto.control.mechanisms.registry import MECHANISMS
 from ecmproto_cli.kernel_steps import captures, steps
 from ecmproto_cli.main import cli
 
-RUN = ("interfaces", "stats", "check", "lab-qcn", "replay-qcn", "live-qcn")
-"""Steps that take about a second each in plain Python."""
+RUN = ("interfaces", "live-qcn")
+"""Steps that take about a second each in plain Python. `make kernels` runs all steps."""
 _RUN = """
 import sys
 from ecmproto_cli.kernel_steps import Step, run, steps

@@ -60,8 +60,16 @@ from ecmproto.wire.codec import (
 from ecmproto.wire.codec.frame import frame_check_sequence
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.registry import FORMATS, announcement
+from ecmproto.wire.formats.schema import Field
 from tests.fuzz.strategies.drawing import NAMED, collected
 
+NUMBERS = {
+    (field.minimum, field.maximum, field.meta.default, field.bits): field
+    for cls in FORMATS
+    for field in cls.layout
+    if field.is_number and (field.bits or 0) >= 8
+}.values()
+"""One field of each range, default value and width, which determine the drawn values."""
 ANNOUNCED = [cls for cls in FORMATS if announcement(cls, DEFAULT) is not None]
 
 
@@ -248,12 +256,10 @@ def test_old_s_tags_and_lengths_are_drawn() -> None:
     assert any(0 < value <= 1500 for value in types)
 
 
-@pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
-def test_boundary_values_are_drawn(cls: type[Layer]) -> None:
-    for field in cls.layout:
-        if field.is_number and (field.bits or 0) >= 8:
-            drawn = set(collected(values_of(field), 200))
-            assert {field.minimum, field.maximum, field.meta.default} <= drawn, field.name
+@pytest.mark.parametrize("field", NUMBERS, ids=lambda field: field.name)
+def test_boundary_values_are_drawn(field: Field) -> None:
+    drawn = set(collected(values_of(field), 200))
+    assert {field.minimum, field.maximum, field.meta.default} <= drawn
 
 
 @given(truncated())
