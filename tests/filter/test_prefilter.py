@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 
 import pytest
@@ -9,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.frames.capture import Batch
-from ecmproto.frames.capture.linux.bpf import MAX_INSTRUCTIONS
+from ecmproto.frames.capture.linux.bpf import MAX_INSTRUCTIONS, Instruction
 from ecmproto.frames.capture.linux.receiver import FrameReceiver
 from ecmproto.frames.capture.linux.sender import FrameSender
 from ecmproto.frames.filter import compile_filter
-from ecmproto.frames.filter.evaluation import values_of
+from ecmproto.frames.filter.evaluation import Filter, values_of
 from ecmproto.frames.filter.fields import Test, Value, known
 from ecmproto.frames.filter.literals import text_of
 from ecmproto.frames.filter.prefilter import prefilter
@@ -48,12 +49,18 @@ def seen(octets: bytes, snap_octets: int = 1 << 18, ethertypes: EtherTypes | Non
     return Seen(frame=frame, octets=kept, original_octets=original)
 
 
+@functools.lru_cache(maxsize=1)
+def compiled(text: str, snap_octets: int) -> tuple[Filter, tuple[Instruction, ...]]:
+    """Return a filter and its program for the kernel."""
+    filter = compile_filter(text)
+    return filter, prefilter(filter, snap_octets=snap_octets)
+
+
 def check(text: str, octets: bytes, snap_octets: int = 1 << 18) -> bool:
     """Assert that the kernel accepts a frame that the filter selects, and return whether the kernel accepts
     the frame.
     """
-    filter = compile_filter(text)
-    program = prefilter(filter, snap_octets=snap_octets)
+    filter, program = compiled(text, snap_octets)
     taken = [not program or takes(program, held) for held in views(octets)]
     if filter.matches(seen(octets, snap_octets)):
         assert all(taken), f"{text} selects {octets.hex()}"
@@ -76,10 +83,10 @@ def test_drawn_tests_over_drawn_frames(test: Test, octets: bytes, snap_octets: i
 @pytest.mark.parametrize("seed", range(4))
 def test_filters_over_values_that_frames_have(seed: int) -> None:
     pool: dict[str, list[Value]] = defaultdict(list)
-    for octets in BUNDLED:
+    for frame in map(seen, BUNDLED):
         for name, field in known().items():
             if field.kind != "layer":
-                pool[name] += values_of(field)(seen(octets))
+                pool[name] += values_of(field)(frame)
     drawer = Drawer(pool, seed)
     left_out = 0
     for _ in range(60):
