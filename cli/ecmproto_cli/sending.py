@@ -51,6 +51,7 @@ def _ahead(interface: str) -> Iterator[None]:
     """
     from ecmproto.control.live.privileges import run_in_realtime
 
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         run_in_realtime()
     except PermissionError:
@@ -58,7 +59,7 @@ def _ahead(interface: str) -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setscheduler(0, *before)
 
 
 def not_ahead(interface: str) -> InterfaceError:
