@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterator
-from opcode import opmap
+from opcode import EXTENDED_ARG, hasconst, opmap
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -85,20 +85,32 @@ def _dependencies(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 def _meaning(function: Callable[..., Any]) -> tuple[Any, ...]:
     values = [(name, _value(value)) for name, value in _dependencies(function)]
-    text = _text(function.__code__, function.__doc__)
+    text = _text(function.__code__)
     return function.__module__, function.__qualname__, function.__defaults__, text, values
 
 
-def _text(code: CodeType, doc: str | None = None) -> tuple[Any, ...]:
+def _text(code: CodeType) -> tuple[Any, ...]:
     """Return a function's code, with line numbers if the function raises exceptions.
 
     An exception of compiled code contains the line of the statement.
     """
     lines = list(code.co_lines()) if _RAISE in code.co_code[::2] else []
-    constants = [_text(each) if isinstance(each, CodeType) else each for each in code.co_consts]
-    if doc is not None and constants[0] == doc:
-        constants[0] = None  # the same constant as without a docstring
-    return code.co_code, code.co_names, code.co_varnames, constants, lines
+    return list(_instructions(code)), code.co_names, code.co_varnames, lines
+
+
+def _instructions(code: CodeType) -> Iterator[tuple[int, Any]]:
+    """Yield the instructions with their arguments.
+
+    Constants replace their indices, which a docstring shifts in some versions of Python.
+    """
+    argument = 0
+    for operation, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        argument = argument << 8 | low
+        if operation == EXTENDED_ARG:
+            continue
+        value = code.co_consts[argument] if operation in hasconst else argument
+        yield operation, _text(value) if isinstance(value, CodeType) else value
+        argument = 0
 
 
 def _value(value: Any) -> Any:

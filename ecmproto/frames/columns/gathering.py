@@ -400,7 +400,7 @@ def kind_of(cls: type[Layer], field: Field | None = None, nesting: Nesting = "")
     return again + NUMBER_OF[cls] + (_TAILS if field is not None and field.bits is None else 0)
 
 
-_BEGINS, _WRAPS = (np.zeros(MAX_FORMATS, np.bool_) for _ in range(2))
+_BEGINS, _WRAPS = (np.zeros(_TAILS, np.bool_) for _ in range(2))
 _BEGINS[[NUMBER_OF[cls] for cls in FIRST_FORMATS]] = True
 _WRAPS[[NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]] = True
 
@@ -410,12 +410,12 @@ def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
 
     Return no masks if no frame contains another frame.
     """
+    if not _WRAPS[number].any():
+        return ()
     layers = np.flatnonzero(number < MAX_FORMATS)
     before, after = layers[:-1], layers[1:]
     starts = _BEGINS[number[after]] & _WRAPS[number[before]] & (owner[after] == owner[before])
     inner = after[starts]
-    if not len(inner):
-        return ()
     layouts = int(owner[-1]) + 1
     first, last = np.zeros(layouts, np.int64), np.full(layouts, len(owner))
     np.maximum.at(first, owner[inner], inner)
