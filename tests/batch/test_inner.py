@@ -11,16 +11,20 @@ import struct
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.control.replay.session import replay
 from ecmproto.errors import counted
-from ecmproto.frames.batch.inner import InnerReader, open_innermost
-from ecmproto.frames.capture import PcapWriter, open_capture
-from ecmproto.frames.capture.batch import ETHERNET, RAW_IP
+from ecmproto.frames.batch import inner as inner_frames
+from ecmproto.frames.batch.inner import InnerReader, open_innermost, unwrap
+from ecmproto.frames.batch.sequences import psn_steps
+from ecmproto.frames.capture import Batch, PcapWriter, open_capture
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, Interface
 from ecmproto.frames.stats import as_document
 from ecmproto.frames.stats.accumulator import capture_stats
 from ecmproto.tools.check.checker import check_capture
@@ -33,6 +37,7 @@ PCAPS = Path(__file__).parents[2] / "pcaps"
 BUNDLED = sorted(path for path in PCAPS.glob("*.pcap*") if path.name != "malformed.pcapng")
 """Bundled captures, except for the capture whose IP headers state wrong lengths."""
 MACS = bytes.fromhex("020000001001020000001002")
+ETHERNETS = [Interface(index=0, linktype=ETHERNET)]
 SOURCE, DESTINATION = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
 Wrapper = Callable[[bytes, int], bytes]
 
@@ -301,7 +306,8 @@ def test_first_fragments_stay_wrapped(tmp_path: Path) -> None:
     assert read(written(tmp_path / "fragment.pcap", [bytes(octets)]))[0] == [bytes(octets)]
 
 
-def test_mutated_wrappers_stay_within_the_frame(tmp_path: Path) -> None:
+def mutated() -> list[bytes]:
+    """Return mutated and truncated frames in two wrappers."""
     draw = random.Random(5)
     frame = encode(build("vlan id=5 ip udp dstport=4791"))
     names, frames = list(WRAPPERS), []
@@ -310,6 +316,39 @@ def test_mutated_wrappers_stay_within_the_frame(tmp_path: Path) -> None:
         for _ in range(draw.choice((1, 1, 2, 4))):
             octets[draw.randrange(12, len(octets))] = draw.choice((0, 1, 8, 255, draw.randrange(256)))
         frames.append(bytes(octets[: draw.randrange(14, len(octets) + 1)]))
+    return frames
+
+
+def test_frames_that_are_not_searched_contain_no_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [octets for path in BUNDLED for octets in bare(path)[0]]
+    batch = Batch.from_frames(
+        [*mutated(), *(octets[:length] for octets in known for length in (14, 18, 38, 99))]
+    )
+    searched: list[int] = []
+    candidates = inner_frames._candidates
+
+    def noted(*arguments: Any) -> int:
+        searched.append(candidates(*arguments))
+        return searched[0]
+
+    def every(*arguments: Any) -> int:
+        arguments[-1][:] = np.arange(len(batch))
+        return len(batch)
+
+    monkeypatch.setattr(inner_frames, "_candidates", noted)
+    found = unwrap(batch, ETHERNETS, psn_steps())
+    monkeypatch.setattr(inner_frames, "_candidates", every)
+    expected = unwrap(batch, ETHERNETS, psn_steps())
+    assert found is not None
+    assert expected is not None
+    for mine, theirs in zip(found[1:], expected[1:], strict=True):
+        assert np.array_equal(mine, theirs)
+    assert np.array_equal(found.batch.offset, expected.batch.offset)
+    assert len(found.positions) < searched[0] < len(batch) - len(known)
+
+
+def test_mutated_wrappers_stay_within_the_frame(tmp_path: Path) -> None:
+    frames = mutated()
     inner, lengths, _ = read(written(tmp_path / "mutated.pcap", frames))
     assert all(one in whole for one, whole in zip(inner, frames, strict=True))
     assert all(length >= len(one) for one, length in zip(inner, lengths, strict=True))

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.errors import CaptureError
-from ecmproto.frames.batch.packets import NOWHERE, packet_at
-from ecmproto.frames.batch.parse_tables import parse_tables
+from ecmproto.frames.batch.packets import NOWHERE, headers_of, packet_at
+from ecmproto.frames.batch.parse_tables import CNM, OTHER, parse_tables
 from ecmproto.frames.capture import open_capture
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.tools.fuzz.checks.headers import HeaderCheck
@@ -48,6 +48,11 @@ def assert_agreement(octets: Sequence[bytes], original: Sequence[int]) -> None:
 def test_trailer_after_an_ip_packet_is_no_roce() -> None:
     assert_agreement([TRAILER_LIKE_BTH], [len(TRAILER_LIKE_BTH)])
     assert packet_at(np.frombuffer(TRAILER_LIKE_BTH, np.uint8), 0, 66, 66, TABLES).bth == NOWHERE
+
+
+def test_an_ethertype_at_the_end_of_a_frame_has_its_role() -> None:
+    octets = np.frombuffer(bytes.fromhex(MACS + "22e7"), np.uint8)
+    assert [headers_of(octets, 0, end, TABLES).role for end in (14, 13)] == [CNM, OTHER]
 
 
 def test_authentication_header_in_ipv4_is_parsed() -> None:
