@@ -251,6 +251,10 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
         ),
         ("[control]\nin_band = 'perhaps'", "control.in_band: expected true or false, got 'perhaps'"),
         ("[control]\nin_band = 1", "control.in_band: expected true or false, got 1"),
+        (
+            "[control]\nmessage_priority = 3",
+            "control.message_priority: expected in_band=yes with it, got no",
+        ),
         ("[control]\nhops = true", "control.hops: expected a whole number, got true"),
         ("[control]\nhops = 300", "control.hops: expected 1 to 255, got 300"),
         ("[control]\nmechanism = 'pause'\nflow_control = 'pfc'", "control.flow_control: expected none"),
@@ -341,7 +345,7 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
         ('to = "d1"\npattern = "saturating"\nname = "r1..r3"', "flow[0].name: expected one name, or 1"),
         (
             'to = "d1"\npattern = "on-off"\nrate="1G"\non="1ms"\noff="1ms"\nshape=2',
-            'flow[0].shape: expected times = "par',
+            "flow[0].shape: expected times=pareto with it, got exponential",
         ),
         ('to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="websearh"', "(did you mean 'websearch'?)"),
         (
@@ -593,6 +597,11 @@ def test_scenarios_are_found_by_name_variant_and_file(tmp_path: Path) -> None:
     for name in ("", ":", "a\0.toml", str(tmp_path), "x" * 5000):
         with pytest.raises(SpecError):
             load_scenario(name)
+
+
+def test_flowlet_gap_without_flowlets_is_refused() -> None:
+    with pytest.raises(SpecError, match="flowlet_gap: expected paths=flowlet with it, got ecmp"):
+        apply(load_scenario("incast-victim"), ["flowlet_gap=5us"]).experiment()
 
 
 @pytest.mark.parametrize(

@@ -399,10 +399,6 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
             )
     if "rate" in table and "host_rate" in table:
         raise SpecError(where=f"{where}.host_rate", needed="either rate or host_rate", got="both")
-    if "shape" in table and values["times"] != "pareto":
-        raise SpecError(
-            where=f"{where}.shape", needed='times = "pareto", the only one with a shape', got=values["times"]
-        )
     if values["stop"] is not None and values["stop"] <= values["start"]:
         raise SpecError(
             where=f"{where}.stop",
@@ -413,8 +409,6 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
         needed = f"either bursts or list, {FLOW['list'].doc}"
         got = "both" if "list" in table else "neither"
         raise SpecError(where=f"{where}.bursts", needed=needed, got=got)
-    if "chunks" in table and values["algorithm"] != "tree":
-        raise SpecError(where=f"{where}.chunks", needed='algorithm = "tree"', got=values["algorithm"])
     tcp = None
     if "connections" in keys and (pattern is not Pattern.SIZES or any(key in table for key in TCP_KEYS)):
         tcp = _tcp(values, where)

@@ -76,15 +76,20 @@ class Key:
     owner: type | None = None
     attribute: str = ""
     """Field of the model class ``owner`` that stores the value unchanged."""
+    needs: tuple[str, Any] | None = None
+    """Another key of the table, with the only value for which this key has an effect."""
 
 
-def _of(owner: type, attribute: str, kind: Kind, doc: str, within: tuple[float, float] | None = None) -> Key:
+def _of(
+    owner: type, attribute: str, kind: Kind, doc: str, within: tuple[float, float] | None = None,
+    needs: tuple[str, Any] | None = None,
+) -> Key:  # fmt: skip
     """Return the key of a model field, with the field's default; without a default, the key is required."""
     (default,) = (each.default for each in dataclasses.fields(owner) if each.name == attribute)
     required = default is dataclasses.MISSING
     return Key(
         kind=kind, doc=doc, within=within, default=None if required else default, required=required,
-        owner=owner, attribute=attribute,
+        owner=owner, attribute=attribute, needs=needs,
     )  # fmt: skip
 
 
@@ -127,6 +132,7 @@ SCENARIO: Mapping[str, Key] = {
         TIME,
         "gap after which a flow may change its path (paths = flowlet)",
         TIMES_NS,
+        ("paths", "flowlet"),
     ),
     "overhead": _of(
         Experiment,
@@ -276,7 +282,13 @@ FLOW: Mapping[str, Key] = {
         doc="distribution of the on and off times",
         default="exponential",
     ),
-    "shape": Key(kind=NUMBER, doc="shape of the Pareto distribution", within=(1.01, 100), default=1.5),
+    "shape": Key(
+        kind=NUMBER,
+        doc="shape of the Pareto distribution",
+        within=(1.01, 100),
+        default=1.5,
+        needs=("times", "pareto"),
+    ),
     "backlog": Key(
         kind=OCTETS,
         doc="capacity for waiting frames in the host; the source drops frames above it. Default, the "
@@ -320,7 +332,11 @@ FLOW: Mapping[str, Key] = {
     "octets": Key(kind=OCTETS, doc="length of each host's data in a collective", within=(1, 10**12)),
     "algorithm": Key(kind=choice("ring", "tree"), doc="path of the data in a collective", default="ring"),
     "chunks": Key(
-        kind=COUNT, doc="number of chunks in which a tree forwards the data", within=(1, 10_000), default=1
+        kind=COUNT,
+        doc="number of chunks in which a tree forwards the data",
+        within=(1, 10_000),
+        default=1,
+        needs=("algorithm", "tree"),
     ),
     "capture": Key(
         kind=TEXT,
@@ -382,7 +398,9 @@ CONTROL: Mapping[str, Key] = {
         default="none",
     ),
     "in_band": _of(Control, "in_band", FLAG, "whether messages are frames that wait in queues on their path"),
-    "message_priority": _of(Control, "message_priority", COUNT, "priority of in-band messages", (0, 7)),
+    "message_priority": _of(
+        Control, "message_priority", COUNT, "priority of in-band messages", (0, 7), ("in_band", True)
+    ),
     "message_delay": _of(
         Control,
         "message_delay_ns",
@@ -594,7 +612,7 @@ def check_key(section: str, key: str, where: str) -> None:
 def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
     """Return the values of all keys of a table, with defaults for missing keys.
 
-    Raises SpecError with the path of the first missing or invalid value.
+    Raises SpecError with the path of the first value that is missing, invalid or without effect.
     """
     keys = SECTIONS[section]
     given = {
@@ -605,7 +623,14 @@ def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
     for name, key in keys.items():
         if key.required and name not in given:
             raise SpecError(where=f"{where}.{name}", needed=f"{key.kind.needed}: {key.doc}", got="nothing")
-    return {name: given.get(name, key.default) for name, key in keys.items()}
+    values = {name: given.get(name, key.default) for name, key in keys.items()}
+    for name, (other, value) in ((each, keys[each].needs or (each, given[each])) for each in given):
+        if values[other] != value:
+            show = keys[other].kind.show
+            raise SpecError(
+                where=f"{where}.{name}", needed=f"{other}={show(value)} with it", got=show(values[other])
+            )
+    return values
 
 
 def fields_of(
