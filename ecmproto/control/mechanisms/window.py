@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, Message, NullReactionPoints
+from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import columns, new_records
 
 SEQUENCES = 1 << 32
 """Number of values of a sequence number in octets."""
@@ -68,6 +72,20 @@ def times_out(station: WindowStation, window: Window, timeout_ns: int, now_ns: i
     window.acked_octets = window.next_octets
     station.timeouts += 1
     return True
+
+
+_Station = TypeVar("_Station", bound=WindowStation)
+_Window = TypeVar("_Window", bound=Window)
+
+
+def new_windows(
+    station: type[_Station], window: type[_Window], max_flows: int, context: PortContext
+) -> tuple[Sequence[_Station], Sequence[_Window], int]:
+    """Return the records of all stations, the windows of their flows, and their number per station."""
+    slots_each = min(max_flows, max(1, context.flows))
+    points = new_records(station, context.stations)
+    columns(points)["due_ns"] = NEVER_NS
+    return points, new_records(window, context.stations * slots_each), slots_each
 
 
 class WindowStations(NullReactionPoints):

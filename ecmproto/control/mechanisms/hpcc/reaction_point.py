@@ -39,12 +39,13 @@ from ecmproto.control.mechanisms.window import (
     WindowStation,
     WindowStations,
     acknowledged,
+    new_windows,
     send,
     slot_of,
     times_out,
 )
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.record import columns, new_records, record_from
+from ecmproto.kernels.record import record_from
 from ecmproto.kernels.structs import payload_view
 from ecmproto.units import NS_PER_S
 from ecmproto.wire.formats.hpcc import (
@@ -267,11 +268,7 @@ def new_stations(parameters: HPCCReactionPointParameters, context: PortContext) 
     settings = record_from(
         HPCCSettings, parameters, first_octets=first_octets, floor_octets=min(first_octets, floor_octets)
     )
-    slots_each = min(parameters.max_flows, max(1, context.flows))
-    points = new_records(HPCCStation, context.stations)
-    columns(points)["due_ns"] = NEVER_NS
-    slots = new_records(HPCCLimiter, context.stations * slots_each)
-    return HPCCStations(points, slots, slots_each, settings)
+    return HPCCStations(*new_windows(HPCCStation, HPCCLimiter, parameters.max_flows, context), settings)
 
 
 def station_counters(stations: HPCCStations) -> dict[str, int]:

@@ -35,12 +35,13 @@ from ecmproto.control.mechanisms.window import (
     WindowStation,
     WindowStations,
     acknowledged,
+    new_windows,
     send,
     slot_of,
     times_out,
 )
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.record import columns, new_records, record_from
+from ecmproto.kernels.record import record_from
 from ecmproto.units import NS_PER_S
 from ecmproto.wire.formats.hpcc import TIME_BITS, INTTag
 
@@ -223,12 +224,7 @@ def new_stations(parameters: SwiftReactionPointParameters, context: PortContext)
     settings = record_from(
         SwiftSettings, parameters, alpha=alpha, offset_ns=-alpha * fastest, line_bps=context.link_rate_bps
     )
-    slots_each = min(parameters.max_flows, max(1, context.flows))
-    points = new_records(SwiftStation, context.stations)
-    columns(points)["due_ns"] = NEVER_NS
-    return SwiftStations(
-        points, new_records(SwiftWindow, context.stations * slots_each), slots_each, settings
-    )
+    return SwiftStations(*new_windows(SwiftStation, SwiftWindow, parameters.max_flows, context), settings)
 
 
 def station_counters(stations: SwiftStations) -> dict[str, int]:
