@@ -8,13 +8,14 @@ Memory grows with the number of frames in the network, and with a limited number
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 import os
 import time
 import zlib
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -29,7 +30,6 @@ from ecmproto.control.engine.feedback import no_feedback
 from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.control.engine.gauge import TOTAL, level_times, settle
 from ecmproto.control.engine.loop import enlarge_stores, run, spare_events
-from ecmproto.control.engine.messages import send_storm
 from ecmproto.control.engine.network import (
     FLOWLET,
     FLOWLET_SLOTS,
@@ -41,7 +41,6 @@ from ecmproto.control.engine.network import (
     NetworkState,
     Output,
     Switch,
-    Watchdog,
     carry_messages,
     new_network,
     schedule_points,
@@ -49,15 +48,13 @@ from ecmproto.control.engine.network import (
     trace_frames,
     with_obeyed,
 )
-from ecmproto.control.engine.port import NO_LIMIT, set_rate
+from ecmproto.control.engine.port import NO_LIMIT
 from ecmproto.control.engine.statistics import kind_name
-from ecmproto.control.engine.switches import cut_link
 from ecmproto.control.engine.traffic import Sources
 from ecmproto.control.lab.model import FRAME_OCTETS, PATHS, Experiment, Flow, Pattern
-from ecmproto.control.lab.model import Link as LabLink
 from ecmproto.control.lab.setup.captured import captured_frames
-from ecmproto.control.lab.setup.thresholds import lossless_of, thresholds_of_output
-from ecmproto.control.lab.simulation.routing import Routes
+from ecmproto.control.lab.simulation.changes import Changes
+from ecmproto.control.lab.simulation.flow_control import FlowControl, watchdogs
 from ecmproto.control.lab.simulation.series import (
     MAX_EVENTS,
     Completions,
@@ -76,7 +73,7 @@ from ecmproto.control.lab.simulation.series import (
 )
 from ecmproto.control.lab.simulation.trace import Trace
 from ecmproto.control.lab.simulation.windows import Windows
-from ecmproto.control.lab.simulation.wiring import WiredSwitch, Wiring, host_mac
+from ecmproto.control.lab.simulation.wiring import Wiring, host_mac
 from ecmproto.control.lab.traffic.sources import (
     Endpoints,
     TrafficSources,
@@ -84,30 +81,23 @@ from ecmproto.control.lab.traffic.sources import (
     new_sources,
     source_count,
 )
-from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame, machine_of
+from ecmproto.control.mechanisms.api.machine import UNKNOWN_NS, Machine, PortContext, SampledFrame, machine_of
 from ecmproto.control.mechanisms.api.protocol import (
-    PAUSE_KIND,
-    PFC_KIND,
     CongestionPoint,
     Message,
     NullCongestionPoint,
     Receivers,
     Senders,
-    flow_control_payload,
     takes_deliveries,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
-from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS, MAX_QUANTA
-from ecmproto.control.mechanisms.pause.gate import paused_ns
-from ecmproto.control.mechanisms.pause.reaction_point import ALL_PRIORITIES
+from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import SpecError, shown
 from ecmproto.frames.batch.tags import tag_layout
 from ecmproto.frames.capture import Batch, PcapngWriter
-from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.record import adjacent, columns, new_arrays, new_record, new_records
 from ecmproto.kernels.structs import Draws, as_interface, method_errors
-from ecmproto.units import quanta_to_ns
 from ecmproto.wire.codec.tags import ECNField
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
@@ -115,91 +105,10 @@ _LARGEST_FLOWS = 4096
 _ETHERTYPE = b"\x08\x00"
 _FIRST_PORT = 0xCC0001
 """Number of the first port in the addresses of congestion points, which start at 02:00:00:cc:00:01."""
-_PRIORITIES = 8
 _LOSSES = 7
 """Random stream for losses on links."""
 _TURNS = 6
 """Random stream for the first turns of sprayed frames."""
-
-
-class PortSample:
-    """Counters of a port at one time; a record (``kernels.record``)."""
-
-    octet_ns: float
-    peak_octets: int
-    """Maximum queue length since the last sample, in octets."""
-    level_octets: int
-    sent_frames: int
-    sent_octets: int
-    line_octets: float
-    """Line time in octets, including overhead and the transmitted part of the frame in service."""
-    dropped_frames: int
-    dropped_octets: int
-    lost_messages: int
-    lost_frames: int
-    stopped_ns: int
-    xoff_frames: int
-    xon_frames: int
-    watchdogs: int
-
-
-@compiled
-def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSample]) -> None:
-    """Fill in ``samples`` at ``now_ns``, one sample for each port, and reset the maximum queue lengths."""
-    overhead_octets = network.loop.overhead_octets
-    for number in range(len(network.ports)):
-        gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
-        settle(gauge, now_ns)
-        sample.octet_ns = gauge.total.octet_ns
-        sample.peak_octets = gauge.total.peak_octets
-        sample.level_octets = gauge.total.octets
-        gauge.total.peak_octets = gauge.total.octets
-        sample.sent_frames = counts.sent_frames
-        sample.sent_octets = counts.sent_octets
-        sample.line_octets = float(counts.sent_octets + overhead_octets * counts.sent_frames)
-        sample.line_octets += float(counts.control_octets)
-        line = network.ports[number].line
-        octets = line.control_octets
-        if line.in_service_octets > 0:
-            octets += line.in_service_octets + overhead_octets
-        if octets > 0:
-            left = float((line.served_ns - now_ns) * line.work_per_ns + line.served_rest)
-            sample.line_octets += max(0.0, octets - left / line.work_per_octet) - line.control_octets
-        sample.dropped_frames = counts.dropped_frames
-        sample.dropped_octets = counts.dropped_octets
-        sample.lost_messages = counts.lost_messages
-        sample.lost_frames = network.lost_frames[number]
-        running_ns = now_ns - counts.stopped_since_ns if counts.stopped_since_ns != NEVER_NS else 0
-        sample.stopped_ns = counts.stopped_ns + running_ns
-        sample.xoff_frames = counts.xoff_frames
-        sample.xon_frames = counts.xon_frames
-        if len(network.watchdogs) > 0:
-            sample.watchdogs = network.watchdogs[number].fired
-
-
-class StationSample:
-    """Time that PAUSE and PFC stopped a host, and counters of the host's NIC; a record."""
-
-    stopped_ns: int
-    queue_octets: int
-    lost_frames: int
-
-
-@compiled
-def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[StationSample]) -> None:
-    """Fill in ``samples`` at ``now_ns``, one sample for each host."""
-    each = network.loop.entries
-    for station in range(len(network.links)):
-        longest_ns = 0
-        for priority in range(_PRIORITIES):
-            if (network.gates.stopped[station].sending_mask >> priority) & 1:
-                longest_ns = max(longest_ns, paused_ns(network.gates, station, priority, now_ns))
-        samples[station].stopped_ns = longest_ns
-        waiting_octets = 0
-        for entry in range(station * each, (station + 1) * each):
-            waiting_octets += network.queues[entry].octets
-        samples[station].queue_octets = waiting_octets
-        samples[station].lost_frames = network.lost_frames[len(network.ports) + station]
 
 
 @method_errors()
@@ -261,10 +170,9 @@ class Simulation:
         generators = [np.random.default_rng([seed, role]) for role in range(4)]
         self._contexts = [self._context(number) for number in range(len(self.wiring.ports))]
         self._points = self._congestion_points(self._contexts, generators[0])
-        general = self._general_context()
-        self._senders = self.machine.senders(general, generators[1])
+        self._senders = self.machine.senders(self._general, generators[1])
         self._set_paths()
-        self._receivers = self.machine.receivers(general, generators[2])
+        self._receivers = self.machine.receivers(self._general, generators[2])
         self.sources: TrafficSources = new_sources(
             experiment.flows,
             self._endpoints,
@@ -276,18 +184,13 @@ class Simulation:
             columns(self.sources.connections.records)["ecn"] = 0
         with adjacent():
             self.network: NetworkState = self._new_network()
-        self._changes = self._rate_changes()
-        self._outages = self._link_changes()
-        self._storms = self._storm_frames()
-        self._down: set[int] = set()
+        self._changes = Changes(experiment, self.wiring, self.network, self._flow_control)
         self._windows = Windows(
             experiment.measure.window_ns,
             rates_bps=[port.rate_bps for port in self.wiring.ports],
             hosts=len(self.wiring.hosts),
             flows=len(experiment.flows),
         )
-        self._port_samples = new_records(PortSample, len(self.wiring.ports))
-        self._station_samples = new_records(StationSample, len(self.wiring.hosts))
         self._levels_before: list[dict[int, int]] = []
         self._levels: list[Levels] = []
         self._completions: list[NDArray[Any]] = []
@@ -304,7 +207,7 @@ class Simulation:
             wiring=self.wiring,
             machine=self.machine,
             contexts=self._contexts,
-            general=self._general_context(),
+            general=self._general,
             flows=self._sources_of,
             endpoints=self._endpoints,
         )
@@ -381,21 +284,16 @@ class Simulation:
         return self.wiring.station_of[host]
 
     def _context(self, number: int) -> PortContext:
-        port = self.wiring.ports[number]
-        return PortContext(
-            rate_bps=port.rate_bps,
-            link_rate_bps=self._link_rate_bps,
-            cp_mac=bytes([2, 0]) + (_FIRST_PORT + number).to_bytes(4),
-            stations=len(self.wiring.hosts),
-            flows=self._max_flows,
-            hops=self.experiment.control.hops,
-        )
+        port, mac = self.wiring.ports[number], bytes([2, 0]) + (_FIRST_PORT + number).to_bytes(4)
+        return dataclasses.replace(self._general, rate_bps=port.rate_bps, cp_mac=mac, flight_ns=UNKNOWN_NS)
 
-    def _general_context(self) -> PortContext:
-        """Return the context shared by all hosts."""
+    @cached_property
+    def _general(self) -> PortContext:
+        """Context shared by all hosts."""
+        link_rate_bps = self.wiring.link_rate_bps
         return PortContext(
-            rate_bps=min((port.rate_bps for port in self.wiring.ports), default=self._link_rate_bps),
-            link_rate_bps=self._link_rate_bps,
+            rate_bps=min((port.rate_bps for port in self.wiring.ports), default=link_rate_bps),
+            link_rate_bps=link_rate_bps,
             cp_mac=bytes([2, 0, 0, 0xCC, 0, 1]),
             stations=len(self.wiring.hosts),
             flows=self._max_flows,
@@ -415,10 +313,6 @@ class Simulation:
                     flight_ns=self._unloaded_ns[index],
                 )
 
-    @cached_property
-    def _link_rate_bps(self) -> int:
-        return max((line.rate_bps for line in self.wiring.host_lines), default=10**10)
-
     def _congestion_points(
         self, contexts: list[PortContext], generator: np.random.Generator
     ) -> list[CongestionPoint]:
@@ -435,7 +329,7 @@ class Simulation:
 
     def _new_network(self) -> NetworkState:
         experiment, wiring, control = self.experiment, self.wiring, self.experiment.control
-        rate_bps = self._link_rate_bps
+        rate_bps = self.wiring.link_rate_bps
         mechanism = find_mechanism(control.mechanism)
         own = machine_of(mechanism, mechanism.parse(control.parameters))
         config = with_obeyed(LoopConfig(link_rate_bps=rate_bps), own)
@@ -511,7 +405,7 @@ class Simulation:
         message = new_record(Message)
         for kind in self.machine.kinds:
             message.kind = kind
-            frame = self.machine.frame(message, about, self._general_context())
+            frame = self.machine.frame(message, about, self._general)
             octets[min(kind, MESSAGE_TYPES - 1)] = len(frame)
         return octets
 
@@ -538,10 +432,12 @@ class Simulation:
                 feed.back_ns = wired.back_ns
                 feed.partition_octets, feed.partition_frames = _limits(switch.partition)
             first += len(switch.feeds)
-        self._share_memories(switches)
         network.outputs, network.switches, network.feeds = outputs, switches, feeds
-        network.watchdogs = self._watchdogs()
-        network.controls = self._flow_controls(outputs)
+        network.watchdogs = watchdogs(self.experiment, wiring)
+        if self._flow_control is not None:
+            control = FlowControl(self.experiment, wiring, self._flow_control, self.seed)
+            control.share_memories(switches)
+            network.controls = control.points(outputs)
         for link, line, host in zip(network.links, wiring.host_lines, wiring.hosts, strict=True):
             link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
             link.switch, link.input = line.switch, line.inlet
@@ -552,30 +448,6 @@ class Simulation:
             network.links[station].whole, network.links[station].shared_ns = 1, 0
         schedule_points(network)
 
-    def _share_memories(self, records: Sequence[Switch]) -> None:
-        """Set the memory that lossy priorities share, for switches with dynamic thresholds."""
-        is_pfc = self._flow_control == "pfc"
-        known = zip(records, self.wiring.switches, self.experiment.network.switches, strict=False)
-        for record, wired, switch in known:
-            thresholds = wired.feeds[0].thresholds if self._flow_control and wired.feeds else None
-            if thresholds is not None and thresholds.alpha:
-                record.alpha, record.shared_octets = thresholds.alpha, thresholds.shared_octets
-                lossless = lossless_of(self.experiment, switch) if is_pfc else range(_PRIORITIES)
-                record.lossless_mask = sum(1 << each for each in lossless)
-
-    def _watchdogs(self) -> Sequence[Watchdog]:
-        """Return the watchdog of each port, or no watchdogs if no switch uses them."""
-        switches, ports = self.experiment.network.switches, self.wiring.ports
-        if not any(switch.watchdog_ns for switch in switches):
-            return new_records(Watchdog, 0)
-        watchdogs = new_records(Watchdog, len(ports))
-        columns(watchdogs)["since_ns"] = NEVER_NS
-        for watchdog, port in zip(watchdogs, ports, strict=True):
-            if not port.is_adapter:
-                switch = switches[port.switch]
-                watchdog.time_ns, watchdog.drops = switch.watchdog_ns, int(not switch.watchdog_forwards)
-        return watchdogs
-
     def _acting_stations(self) -> set[int]:
         """Return the hosts that do more with received frames than count the frames."""
         control = self.experiment.control
@@ -584,156 +456,6 @@ class Simulation:
         ends = zip(self._sources_of, self._endpoints, strict=True)
         acting = [end for flow, end in ends if acts_on_deliveries(flow)]
         return {station for end in acting for station in (end.station, end.destination)}
-
-    def _flow_controls(self, outputs: Sequence[Output]) -> list[CongestionPoint]:
-        """Return the flow control points, and set at each output the number of its flow control point."""
-        if self._flow_control is None:
-            return []
-        controls: list[CongestionPoint] = []
-        for switch in self.wiring.switches:
-            if switch.is_adapter and switch.pause is None:
-                continue
-            machine = self._flow_control_machine(switch)
-            for number in switch.ports:
-                if not machine.knows_stations or number == switch.ports[0]:
-                    controls.append(self._flow_control_point(switch, machine))
-                outputs[number].control = len(controls) - 1
-        return controls
-
-    def _flow_control_machine(self, switch: WiredSwitch) -> Machine:
-        """Return the flow control of a switch, with configured thresholds or its first input's defaults."""
-        assert self._flow_control is not None
-        mechanism = find_mechanism(self._flow_control)
-        own = self._own_parameters()
-        given = switch.pause or switch.feeds[0].thresholds
-        if switch.pause is None and "cp.pause_on=output" in own:
-            given = thresholds_of_output(switch.buffer.octets)
-        assert given is not None
-        assignments = [
-            f"cp.pause_on={'output' if given.on_output else 'input'}",
-            f"cp.high={given.high_octets}B",
-            f"cp.low={given.low_octets}B",
-        ]
-        if switch.lossless is not None and self._flow_control == "pfc":
-            own = (*own, f"cp.priorities={','.join(map(str, sorted(switch.lossless)))}")
-        return machine_of(mechanism, mechanism.parse([*assignments, *own]))
-
-    def _own_parameters(self) -> tuple[str, ...]:
-        """Return the parameters of flow control if flow control is the mechanism; otherwise an empty
-        tuple.
-        """
-        control = self.experiment.control
-        return control.parameters if control.mechanism == self._flow_control else ()
-
-    def _flow_control_point(self, switch: WiredSwitch, machine: Machine) -> CongestionPoint:
-        context = PortContext(
-            rate_bps=self._link_rate_bps,
-            link_rate_bps=self._link_rate_bps,
-            cp_mac=bytes([2, 0, 0, 0xCC, 0xFF, 1]),
-            stations=max(1, len(switch.feeds)),
-            flows=1,
-        )
-        point: Any = machine.congestion_point(context, np.random.default_rng([self.seed, 4]))
-        own = {each.partition("=")[0] for each in self._own_parameters()}
-        if machine.knows_stations and switch.pause is None and not own & {"cp.high", "cp.low"}:
-            for settings, feed in zip(point.settings, switch.feeds, strict=True):
-                if feed.thresholds is not None:
-                    settings.high_octets = feed.thresholds.high_octets
-                    settings.low_octets = feed.thresholds.low_octets
-                    settings.alpha = feed.thresholds.alpha
-                    settings.shared_octets = feed.thresholds.shared_octets
-                    settings.hysteresis_octets = settings.high_octets - settings.low_octets
-        typed: CongestionPoint = point
-        return typed
-
-    def _rate_changes(self) -> list[tuple[int, int, int]]:
-        """Return the rate changes in time order: (time, number of the port or host link, rate).
-
-        Host links are numbered after the ports.
-        """
-        all_changes = [port.rate_changes for port in self.wiring.ports]
-        all_changes += [line.rate_changes for line in self.wiring.host_lines]
-        changes = [
-            (change.time_ns, number, change.rate_bps)
-            for number, own in enumerate(all_changes)
-            for change in own
-        ]
-        return sorted(changes)
-
-    def _lines_of(self, link: LabLink) -> list[int]:
-        """Return the two senders on a link: ports, or hosts, which are numbered after the ports."""
-        names = [port.name for port in self.wiring.ports] + [line.name for line in self.wiring.host_lines]
-        return [names.index(f"{link.a}>{link.b}"), names.index(f"{link.b}>{link.a}")]
-
-    def _link_changes(self) -> list[tuple[int, LabLink, bool]]:
-        """Return the link changes in time order: (time, link, whether the link goes down).
-
-        Set link losses too.
-        """
-        changes = []
-        for link in self.experiment.network.links:
-            if link.loss or link.down:
-                self._set_loss(link, link.loss)
-            for begin_ns, end_ns in link.down:
-                changes += [(begin_ns, link, True), (end_ns, link, False)]
-        return sorted(changes, key=lambda change: change[0])
-
-    def _set_loss(self, link: LabLink, loss: float) -> None:
-        ports = len(self.wiring.ports)
-        for sender in self._lines_of(link):
-            if sender < ports:
-                self.network.outputs[sender].loss = loss
-            else:
-                self.network.links[sender - ports].loss = loss
-
-    def _change_links(self, now_ns: int) -> None:
-        """Take links down or up at ``now_ns``, and compute new routes."""
-        network, wiring, changed = self.network, self.wiring, False
-        while self._outages and self._outages[0][0] == now_ns:
-            _, link, goes_down = self._outages.pop(0)
-            changed = True
-            self._set_loss(link, 1.0 if goes_down else link.loss)
-            for sender in self._lines_of(link):
-                if goes_down:
-                    self._down.add(sender)
-                    cut_link(network, sender)
-                else:
-                    self._down.discard(sender)
-        if changed:
-            routes = Routes(wiring.ports, len(wiring.switches), len(wiring.hosts), dead=self._down)
-            network.routes, network.choices = routes.offsets, routes.choices
-
-    def _storm_frames(self) -> deque[tuple[int, int, int]]:
-        """Return the frames of broken hosts in time order: (time, host, port that leads to the host).
-
-        A broken host sends a frame after each half of a pause.
-        """
-        if self._flow_control is None:
-            return deque()
-        interval_ns = quanta_to_ns(MAX_QUANTA, self._link_rate_bps) // 2
-        port_to = {port.leads_to: number for number, port in enumerate(self.wiring.ports)}
-        return deque(
-            sorted(
-                (time_ns, station, port_to[station])
-                for station, host in enumerate(self.wiring.hosts)
-                for begin_ns, end_ns in host.storms
-                for time_ns in range(max(1, begin_ns), end_ns, interval_ns)
-            )
-        )
-
-    @cached_property
-    def _storm(self) -> Message:
-        """The message of a broken host: the longest pause, for all priorities."""
-        message = new_record(Message)
-        message.kind = PFC_KIND if self._flow_control == "pfc" else PAUSE_KIND
-        fields = flow_control_payload(message)
-        fields.enable_vector, fields.quanta = ALL_PRIORITIES, MAX_QUANTA
-        return message
-
-    def _send_storms(self, now_ns: int) -> None:
-        while self._storms and self._storms[0][0] == now_ns:
-            _, station, port = self._storms.popleft()
-            send_storm(self.network, self._storm, station, port, now_ns)
 
     def run(self, watch: Watch | None = None) -> RunResult:
         """Run the simulation to its end, or until ``watch`` stops it, and return the result."""
@@ -746,8 +468,7 @@ class Simulation:
         while now_ns < experiment.duration_ns:
             stops = [self._windows.next_ns(now_ns), experiment.duration_ns]
             stops += [each for each in (from_ns, until_ns) if each > now_ns]
-            stops += [each[0][0] for each in (self._changes, self._outages, self._storms) if each]
-            now_ns = min(stops)
+            now_ns = min(*stops, self._changes.next_ns())
             began = time.perf_counter()
             self._advance(now_ns)
             elapsed_s += time.perf_counter() - began
@@ -760,9 +481,7 @@ class Simulation:
                 if watch is not None and not watch(self._progress(now_ns, elapsed_s)):
                     break
             # Rates change after the window's end, because the transmitted part of a frame had the old rate.
-            self._change_rates(now_ns)
-            self._change_links(now_ns)
-            self._send_storms(now_ns)
+            self._changes.apply(now_ns, self.machine, self._points, self._windows)
         if not self._levels:
             self._end_levels(now_ns)
         if self._trace is not None:
@@ -816,20 +535,6 @@ class Simulation:
             self._stopped += len(recorded)
             self._stops_omitted += len(events) - len(recorded)
 
-    def _change_rates(self, now_ns: int) -> None:
-        ports = len(self.wiring.ports)
-        while self._changes and self._changes[0][0] == now_ns:
-            _, number, rate_bps = self._changes.pop(0)
-            if number < ports:
-                set_rate(self.network.ports[number].line, rate_bps)
-                self.machine.set_capacity(self._points[number], rate_bps)
-                line = self.network.ports[number].line
-                # The frame on the line continues at the old rate.
-                begins_ns = max(now_ns, line.departure_ns if line.in_service_octets > 0 else 0)
-                self._windows.set_rate(number, rate_bps, int(begins_ns))
-            else:
-                self.network.links[number - ports].rate_bps = rate_bps
-
     def _begin_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
         self._levels_before = [_nonzero(level_times(port.gauge, TOTAL)) for port in self.network.ports]
@@ -847,19 +552,9 @@ class Simulation:
             settle(port.gauge, now_ns)
 
     def _end_window(self, now_ns: int) -> None:
-        network = self.network
-        sample_ports(network, now_ns, self._port_samples)
-        sample_stations(network, now_ns, self._station_samples)
-        first = self._first_source[:-1]
+        network, first = self.network, self._first_source[:-1]
         counts, own = columns(network.flow_counts), columns(self.sources.records)
-        messages = np.asarray(network.message_counts).reshape(-1, MESSAGE_TYPES)
-        self._windows.add(
-            now_ns,
-            ports=columns(self._port_samples),
-            hosts=columns(self._station_samples),
-            flows=_by_flow(counts, own, first, len(self._sources_of)),
-            messages=messages,
-        )
+        self._windows.add(network, now_ns, _by_flow(counts, own, first, len(self._sources_of)))
         columns(network.flow_counts)["longest_ns"] = 0
         cycle = self._windows.deadlock(self.wiring)
         if cycle and (not self._deadlocks or self._deadlocks[-1].ports != cycle):

@@ -1,7 +1,7 @@
 """Counters of a run over time, in a limited number of equal windows.
 
-Counters are stored cumulatively at the end of each window. A series of differences is computed on demand. If
-there are too many windows, windows are merged in pairs.
+Compiled functions sample the counters at the end of each window. They are stored cumulatively, and a series
+of differences is computed on demand. If there are too many windows, windows are merged in pairs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.engine.frame_pool import NOWHERE
+from ecmproto.control.engine.gauge import PRIORITIES, settle
+from ecmproto.control.engine.network import MESSAGE_TYPES, NetworkState
 from ecmproto.control.lab.simulation.series import MAX_WINDOWS
 from ecmproto.control.lab.simulation.wiring import Wiring
+from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.pause.gate import paused_ns
+from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.record import columns, new_records
 
 _FIRST_WINDOWS = 64
 _MAX_CELLS = 2_000_000
@@ -23,6 +29,86 @@ _MOMENTS = frozenset({"level_octets", "queue_octets", "limit_bps"})
 """Counters measured at the end of the window."""
 _PEAKS = frozenset({"peak_octets", "delay_max_ns"})
 """Counters of the maximum within the window."""
+
+
+class PortSample:
+    """Counters of a port at one time; a record (``kernels.record``)."""
+
+    octet_ns: float
+    peak_octets: int
+    """Maximum queue length since the last sample, in octets."""
+    level_octets: int
+    sent_frames: int
+    sent_octets: int
+    line_octets: float
+    """Line time in octets, including overhead and the transmitted part of the frame in service."""
+    dropped_frames: int
+    dropped_octets: int
+    lost_messages: int
+    lost_frames: int
+    stopped_ns: int
+    xoff_frames: int
+    xon_frames: int
+    watchdogs: int
+
+
+@compiled
+def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSample]) -> None:
+    """Fill in ``samples`` at ``now_ns``, one sample for each port, and reset the maximum queue lengths."""
+    overhead_octets = network.loop.overhead_octets
+    for number in range(len(network.ports)):
+        gauge, counts, sample = network.ports[number].gauge, network.port_counts[number], samples[number]
+        settle(gauge, now_ns)
+        sample.octet_ns = gauge.total.octet_ns
+        sample.peak_octets = gauge.total.peak_octets
+        sample.level_octets = gauge.total.octets
+        gauge.total.peak_octets = gauge.total.octets
+        sample.sent_frames = counts.sent_frames
+        sample.sent_octets = counts.sent_octets
+        sample.line_octets = float(counts.sent_octets + overhead_octets * counts.sent_frames)
+        sample.line_octets += float(counts.control_octets)
+        line = network.ports[number].line
+        octets = line.control_octets
+        if line.in_service_octets > 0:
+            octets += line.in_service_octets + overhead_octets
+        if octets > 0:
+            left = float((line.served_ns - now_ns) * line.work_per_ns + line.served_rest)
+            sample.line_octets += max(0.0, octets - left / line.work_per_octet) - line.control_octets
+        sample.dropped_frames = counts.dropped_frames
+        sample.dropped_octets = counts.dropped_octets
+        sample.lost_messages = counts.lost_messages
+        sample.lost_frames = network.lost_frames[number]
+        running_ns = now_ns - counts.stopped_since_ns if counts.stopped_since_ns != NEVER_NS else 0
+        sample.stopped_ns = counts.stopped_ns + running_ns
+        sample.xoff_frames = counts.xoff_frames
+        sample.xon_frames = counts.xon_frames
+        if len(network.watchdogs) > 0:
+            sample.watchdogs = network.watchdogs[number].fired
+
+
+class StationSample:
+    """Time that PAUSE and PFC stopped a host, and counters of the host's NIC; a record."""
+
+    stopped_ns: int
+    queue_octets: int
+    lost_frames: int
+
+
+@compiled
+def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[StationSample]) -> None:
+    """Fill in ``samples`` at ``now_ns``, one sample for each host."""
+    each = network.loop.entries
+    for station in range(len(network.links)):
+        longest_ns = 0
+        for priority in range(PRIORITIES):
+            if (network.gates.stopped[station].sending_mask >> priority) & 1:
+                longest_ns = max(longest_ns, paused_ns(network.gates, station, priority, now_ns))
+        samples[station].stopped_ns = longest_ns
+        waiting_octets = 0
+        for entry in range(station * each, (station + 1) * each):
+            waiting_octets += network.queues[entry].octets
+        samples[station].queue_octets = waiting_octets
+        samples[station].lost_frames = network.lost_frames[len(network.ports) + station]
 
 
 class Table:
@@ -67,6 +153,7 @@ class Windows:
         self.window_ns: int = window_ns
         self.count: int = 0
         ports = len(rates_bps)
+        self._ports, self._hosts = new_records(PortSample, ports), new_records(StationSample, hosts)
         cells = max(1, ports, hosts, flows)
         maximum = min(MAX_WINDOWS, max(_MIN_WINDOWS, _MAX_CELLS // cells))
         self._max_windows = maximum - maximum % 2
@@ -94,19 +181,13 @@ class Windows:
         self._rate_ns[port] += self._rates[port] * (now_ns - self._since_ns[port])
         self._rates[port], self._since_ns[port] = rate_bps, now_ns
 
-    def add(
-        self,
-        now_ns: int,
-        *,
-        ports: NDArray[Any],
-        hosts: NDArray[Any],
-        flows: Mapping[str, NDArray[Any]],
-        messages: NDArray[np.int64],
-    ) -> None:
-        """End a window at ``now_ns`` with the current counters."""
+    def add(self, network: NetworkState, now_ns: int, flows: Mapping[str, NDArray[Any]]) -> None:
+        """End a window at ``now_ns`` with the current counters of ``network`` and of ``flows``."""
         window = self.count
         self.count += 1
-        for group, values in (("port", ports), ("host", hosts)):
+        sample_ports(network, now_ns, self._ports)
+        sample_stations(network, now_ns, self._hosts)
+        for group, values in (("port", columns(self._ports)), ("host", columns(self._hosts))):
             for name in values.dtype.names or ():
                 self._put(group, name, window, values[name])
         for name, column in flows.items():
@@ -115,7 +196,7 @@ class Windows:
         self._put("flow", "completion_ns", window, self._completion_ns)
         served = self._rate_ns + self._rates * (now_ns - self._since_ns)
         self._put("port", "rate_ns", window, served)
-        self._messages.append(messages.copy())
+        self._messages.append(np.array(network.message_counts).reshape(-1, MESSAGE_TYPES))
         self._end_ns.append(now_ns)
         if self.count >= self._max_windows:
             # Merge now, because this window's end is also the end of a window of twice the length.

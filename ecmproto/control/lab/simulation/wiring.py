@@ -269,6 +269,11 @@ class Wiring:
                 )
         return tuple(switches)
 
+    @property
+    def link_rate_bps(self) -> int:
+        """Rate of the fastest host link."""
+        return max((line.rate_bps for line in self.host_lines), default=10**10)
+
     def path(self, source: int, destination: int, number: int) -> list[int]:
         """Return the ports on the path with number ``number`` from host ``source`` to host ``destination``.
 
