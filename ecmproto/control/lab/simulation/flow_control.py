@@ -38,6 +38,9 @@ class FlowControl:
 
     def __init__(self, experiment: Experiment, wiring: Wiring, name: str, seed: int) -> None:
         self._experiment, self._wiring, self._name, self._seed = experiment, wiring, name, seed
+        control = experiment.control
+        # Parameters, if the flow control is the mechanism of the experiment
+        self._parameters = control.parameters if control.mechanism == name else ()
 
     def share_memories(self, records: Sequence[Switch]) -> None:
         """Set the memory that lossy priorities share, for switches with dynamic thresholds."""
@@ -65,8 +68,7 @@ class FlowControl:
 
     def _machine(self, switch: WiredSwitch) -> Machine:
         """Return the flow control of a switch, with configured thresholds or its first input's defaults."""
-        mechanism = find_mechanism(self._name)
-        own = self._own_parameters()
+        mechanism, own = find_mechanism(self._name), self._parameters
         given = switch.pause or switch.feeds[0].thresholds
         if switch.pause is None and "cp.pause_on=output" in own:
             given = thresholds_of_output(switch.buffer.octets)
@@ -80,11 +82,6 @@ class FlowControl:
             own = (*own, f"cp.priorities={','.join(map(str, sorted(switch.lossless)))}")
         return machine_of(mechanism, mechanism.parse([*assignments, *own]))
 
-    def _own_parameters(self) -> tuple[str, ...]:
-        """Return the parameters of flow control as the mechanism; otherwise an empty tuple."""
-        control = self._experiment.control
-        return control.parameters if control.mechanism == self._name else ()
-
     def _point(self, switch: WiredSwitch, machine: Machine) -> CongestionPoint:
         context = PortContext(
             rate_bps=self._wiring.link_rate_bps,
@@ -94,7 +91,7 @@ class FlowControl:
             flows=1,
         )
         point: Any = machine.congestion_point(context, np.random.default_rng([self._seed, 4]))
-        own = {each.partition("=")[0] for each in self._own_parameters()}
+        own = {each.partition("=")[0] for each in self._parameters}
         if machine.knows_stations and switch.pause is None and not own & {"cp.high", "cp.low"}:
             for settings, feed in zip(point.settings, switch.feeds, strict=True):
                 if feed.thresholds is not None:
