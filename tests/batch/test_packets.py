@@ -50,7 +50,7 @@ def test_trailer_after_an_ip_packet_is_no_roce() -> None:
     assert packet_at(np.frombuffer(TRAILER_LIKE_BTH, np.uint8), 0, 66, 66, TABLES).bth == NOWHERE
 
 
-def test_an_ethertype_at_the_end_of_a_frame_has_its_role() -> None:
+def test_ethertype_at_end_of_frame_has_its_role() -> None:
     octets = np.frombuffer(bytes.fromhex(MACS + "22e7"), np.uint8)
     assert [headers_of(octets, 0, end, TABLES).role for end in (14, 13)] == [CNM, OTHER]
 

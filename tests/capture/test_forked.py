@@ -119,7 +119,7 @@ def test_statistics_and_findings_equal_the_whole(name: str, each: int) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_one_process_counts_when_lists_of_parts_are_full(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_one_process_counts_when_part_lists_are_full(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr("ecmproto.frames.stats.pauses.MAX_STORED", most)
     monkeypatch.setattr("ecmproto.frames.stats.accumulator._MAX_RISING", most)
     assert counted(Accumulator, FOLDER / "pfc.pcap", 2000) is None

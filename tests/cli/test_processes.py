@@ -101,7 +101,7 @@ def test_wrapped_frames_are_counted_by_one_process(
 
 
 @pytest.mark.parametrize("command", [["stats", "-T", "json"], ["check", "-T", "ndjson"]], ids=" ".join)
-def test_captures_that_fill_a_list_are_counted_by_one_process(
+def test_one_process_counts_captures_that_fill_a_list(
     command: list[str],
     path: Path,
     processes: list[int],
