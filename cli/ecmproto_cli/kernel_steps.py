@@ -187,10 +187,12 @@ def _monitor() -> None:
 
 
 def _headers() -> None:
-    """Compare a frame as `fuzz decode` does in its processes."""
+    """Compare a frame and enlarge a table of flows, as `fuzz decode` does in its processes."""
+    from ecmproto.frames.batch.keys import larger_keys, new_keys
     from ecmproto.tools.fuzz.checks.headers import HeaderCheck
 
     list(HeaderCheck().differences([bytes(64)]))
+    larger_keys(new_keys(16))
 
 
 def _devices(mechanism: str) -> Callable[[], None]:
