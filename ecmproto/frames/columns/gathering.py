@@ -400,18 +400,14 @@ def kind_of(cls: type[Layer], field: Field | None = None, nesting: Nesting = "")
     return again + NUMBER_OF[cls] + (_TAILS if field is not None and field.bits is None else 0)
 
 
-_BEGINS, _WRAPS = (np.zeros(_TAILS, np.bool_) for _ in range(2))
+_WRAPPERS = [NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]
+_BEGINS, _WRAPS = (np.zeros(MAX_FORMATS, np.bool_) for _ in range(2))
 _BEGINS[[NUMBER_OF[cls] for cls in FIRST_FORMATS]] = True
-_WRAPS[[NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]] = True
+_WRAPS[_WRAPPERS] = True
 
 
 def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
-    """Return a mask of the layers in the innermost frame, and a mask of the layers in the outermost frame.
-
-    Return no masks if no frame contains another frame.
-    """
-    if not _WRAPS[number].any():
-        return ()
+    """Return a mask of the layers in the innermost frame, and a mask of the layers in the outermost frame."""
     layers = np.flatnonzero(number < MAX_FORMATS)
     before, after = layers[:-1], layers[1:]
     starts = _BEGINS[number[after]] & _WRAPS[number[before]] & (owner[after] == owner[before])
@@ -463,18 +459,26 @@ class Census:
             np.concatenate([octets, octets[tails] - size]),
         )
         self._frames = layout[:, FRAMES]
-        masks = [np.concatenate([mask, mask[tails]]) for mask in _nested(owner, number)]
-        self._layers = [layers, *(tuple(column[mask] for column in layers) for mask in masks)]
-        """Columns of the layers: layout, type, offset and length. If frames are nested, the layers of
+        self._layers = [layers]
+        """Columns of the layers: layout, type, offset and length. If frames have outer headers, the layers of
         innermost frames and of outermost frames follow.
         """
-        counts = [np.bincount(kind, self._frames[owner], KINDS) for owner, kind, *_ in self._layers]
-        self.count: Int64 = self._of_nestings(counts).astype(np.int64)
+        counts = [self._count_of(layers)]
+        if counts[0][_WRAPPERS].any():
+            for mask in _nested(owner, number):
+                both = np.concatenate([mask, mask[tails]])
+                self._layers.append(tuple(column[both] for column in layers))
+                counts.append(self._count_of(self._layers[-1]))
+        self.count: Int64 = self._of_nestings(counts)
         offsets = [np.full(KINDS, _FAR) for _ in self._layers]
         for offset, (_, kind, position, _) in zip(offsets, self._layers, strict=True):
             np.minimum.at(offset, kind, position)
         self.min_offset: Int64 = self._of_nestings(offsets)
         """Minimum number of octets before a layer of each type."""
+
+    def _count_of(self, layers: Sequence[Int64]) -> Int64:
+        owner, kind, *_ = layers
+        return np.bincount(kind, self._frames[owner], KINDS).astype(np.int64)
 
     @staticmethod
     def _of_nestings(values: Sequence[NDArray[Any]]) -> NDArray[Any]:
