@@ -84,6 +84,7 @@ def judged(words: list[str], capsys: pytest.CaptureFixture[str], *more: str) -> 
     return code, {each["name"]: f"{each['outcome']}: {each['found']}" for each in document["verdicts"]}
 
 
+@pytest.mark.alone
 def test_a_bridge_forwards_but_ignores_pfc(
     ports: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
