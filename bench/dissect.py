@@ -89,8 +89,9 @@ def _chosen(fields: Sequence[str]) -> list[str]:
 
 
 def write_varied(path: Path, frames: int, period: int = _MESSAGES) -> None:
-    """Write a pcap of varied frames, about one per 150 ns; the last frame of each ``period`` frames is a
-    CNM from one of 64 congestion points to one of 16 reaction points.
+    """Write a pcap of varied frames between 8 hosts in 256 VLANs, about one per 150 ns.
+
+    The last frame of each ``period`` frames is a CNM from one of 64 congestion points.
     """
     draw = np.random.default_rng(1)
     record = np.zeros(frames, dtype=[("head", "<u4", 4), ("octets", "u1", _OCTETS)])
@@ -101,16 +102,15 @@ def write_varied(path: Path, frames: int, period: int = _MESSAGES) -> None:
     octets[:] = np.frombuffer(_data(), np.uint8)
     messages = np.arange(frames) % period == period - 1
     octets[messages] = np.frombuffer(_message(), np.uint8)
-    octets[:, 4:6] = draw.integers(0, 256, (frames, 2))
-    octets[:, 10:12] = draw.integers(0, 256, (frames, 2))
+    octets[:, [4, 10, 18]] = 0
+    for at, values in ((5, 8), (11, 8), (19, 16)):  # the last octets of both addresses and of the flow ID
+        octets[:, at] = draw.integers(0, values, frames)
     octets[:, 14] = draw.integers(0, 8, frames) << 5
     octets[:, 15] = draw.integers(0, 256, frames)
-    octets[:, 18:20] = draw.integers(0, 256, (frames, 2))
     octets[~messages, 60:] = draw.integers(0, 256, (int((~messages).sum()), _OCTETS - 60))
     # the low bits of the quantized feedback, the local number, the offset and the delta
     said = octets[messages]
-    said[:, 4], said[:, 18:20], said[:, 30] = 0, 0, 0
-    said[:, 5] = draw.integers(0, 16, len(said))
+    said[:, 30] = 0
     for at in (23, 31, 32, 33, 34, 35):
         said[:, at] = draw.integers(0, 64, len(said))
     octets[messages] = said

@@ -16,7 +16,10 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from bench import dissect, varied
+from ecmproto.frames.capture import open_capture
 
 FRAMES = 1_000_000
 MANY_FRAMES = max(1, int(os.environ.get("ECMPROTO_BENCH_FRAMES", "10000000")) // FRAMES // 2) * FRAMES * 2
@@ -72,15 +75,20 @@ def run() -> None:
 
 
 def _repeated(path: Path, frames: int) -> str:
-    """Return the path of a capture with ``frames`` frames, which repeats the frames of ``path``."""
+    """Return the path of a capture with ``frames`` frames, which repeats ``path`` each second."""
     if frames == FRAMES:
         return str(path)
     longer = path.with_name(f"{path.stem}-{frames}.pcap")
-    octets = path.read_bytes()
+    octets = np.fromfile(path, np.uint8)
+    with open_capture(path) as reader:
+        starts = np.concatenate([batch.record_offset for batch in reader])
+    seconds = octets[starts[:, np.newaxis] + np.arange(4)].view("<u4")
     with longer.open("wb") as file:
         file.write(octets[:_PCAP_HEADER_OCTETS])
         for _ in range(frames // FRAMES):
             file.write(octets[_PCAP_HEADER_OCTETS:])
+            seconds += 1
+            octets[starts[:, np.newaxis] + np.arange(4)] = seconds.view(np.uint8)
     return str(longer)
 
 
