@@ -84,9 +84,9 @@ def _repeated(path: Path, frames: int) -> str:
         starts = np.concatenate([batch.record_offset for batch in reader])
     seconds = octets[starts[:, np.newaxis] + np.arange(4)].view("<u4")
     with longer.open("wb") as file:
-        file.write(octets[:_PCAP_HEADER_OCTETS])
+        octets[:_PCAP_HEADER_OCTETS].tofile(file)
         for _ in range(frames // FRAMES):
-            file.write(octets[_PCAP_HEADER_OCTETS:])
+            octets[_PCAP_HEADER_OCTETS:].tofile(file)
             seconds += 1
             octets[starts[:, np.newaxis] + np.arange(4)] = seconds.view(np.uint8)
     return str(longer)
