@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import click
 
@@ -83,8 +84,9 @@ def report(error: Exception, command: str = "") -> None:
         help = "reading, counting, checking, crafting and replaying files works on every system"
     elif isinstance(error, CaptureError):
         sentence = str(error)
-        help = f"the {counted(error.frame, 'frame')} before it were used" if error.offset else _CAPTURES
-        help = _BUNDLED if error.path.startswith("pcaps/") and not error.offset else help
+        is_bundled = error.path.startswith("pcaps/") and not os.path.isdir("pcaps")
+        help = _BUNDLED if is_bundled else _CAPTURES
+        help = f"the {counted(error.frame, 'frame')} before it were used" if error.offset else help
     elif isinstance(error, MissingDependencyError):
         sentence, help = str(error), error.remedy
     elif isinstance(error, OutputExistsError):

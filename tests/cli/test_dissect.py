@@ -32,6 +32,17 @@ def sample(tmp_path: Path) -> Path:
     return write_sample(tmp_path / "sample.pcap")
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_missing_bundled_captures_are_explained(
+    exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if exists:
+        (tmp_path / "pcaps").mkdir()
+    assert run(["dissect", "-r", "pcaps/mixed.pcap"]) == 3
+    assert ("\nhelp: ecmproto demo -w pcaps writes" in capsys.readouterr().err) is not exists
+
+
 def test_a_truncated_capture_is_shown_then_fails(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample.write_bytes(sample.read_bytes()[:-1])
     assert run(["dissect", "-r", str(sample), "-T", "json"]) == 3
