@@ -161,10 +161,9 @@ def check(
 
     ``select`` and ``ignore`` contain families of rules, or prefixes of rule ids, such as ``["pfc"]``.
     ``rules`` are .py or .toml files with your own rules. ``set`` contains parameters of rules, such as
-    ``{"qcn.w": 2}``. ``outer`` checks the outer frames of mirror and
-    tunnel encapsulations. ``trailer`` is the device whose time stamps replace the times of frames.
-    ``sampled`` is ``"1:N"`` or ``"every:N"``, if the frames are a sample. Raises CaptureError, FilterError
-    and ParameterError.
+    ``{"qcn.w": 2}``. ``outer`` checks the outer frames of mirror and tunnel encapsulations. ``trailer`` is
+    the device whose time stamps replace the times of frames. ``sampled`` is ``"1:N"`` or ``"every:N"``, if
+    the frames are a sample. Raises CaptureError, FilterError and ParameterError.
     """
     test = None if filter is None else compile_filter(filter)
     texts = dict(text.split("=", 1) for text in assigned(set))

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +67,20 @@ def told(arguments: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]) ->
     return code, out, err
 
 
+@pytest.fixture
+def count_again(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Sequence[str]], None]:
+    """Return a function that runs a command in one process and in two, and compares the outputs."""
+
+    def compare(arguments: Sequence[str]) -> None:
+        alone = told(arguments, capfdbinary)
+        monkeypatch.setattr(forked, "processes_for", lambda paths: 2)
+        assert told(arguments, capfdbinary) == alone
+
+    return compare
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_output_equals_that_of_one_process(
     command: list[str],
@@ -89,14 +103,11 @@ def test_wrapped_frames_are_counted_by_one_process(
     path: Path,
     processes: list[int],
     capfdbinary: pytest.CaptureFixture[bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    count_again: Callable[[Sequence[str]], None],
 ) -> None:
     wrapped = path.with_name("wrapped.pcap")
     assert told(["edit", "-r", str(path), "-w", str(wrapped), "--encap", "erspan2,session=12"], capfdbinary)
-    arguments = ["stats", "-T", "json", "-r", str(wrapped)]
-    alone = told(arguments, capfdbinary)
-    monkeypatch.setattr(forked, "processes_for", lambda paths: 2)
-    assert told(arguments, capfdbinary) == alone
+    count_again(["stats", "-T", "json", "-r", str(wrapped)])
     assert processes == [2]
 
 
@@ -105,15 +116,12 @@ def test_one_process_counts_captures_that_fill_a_list(
     command: list[str],
     path: Path,
     processes: list[int],
-    capfdbinary: pytest.CaptureFixture[bytes],
     monkeypatch: pytest.MonkeyPatch,
+    count_again: Callable[[Sequence[str]], None],
 ) -> None:
     monkeypatch.setattr("ecmproto.frames.stats.counters.MAX_POINTS", 1)
     monkeypatch.setattr("ecmproto.tools.check.checker.Checker.can_merge", lambda *_: False)
-    arguments = [*command, "-r", str(path)]
-    alone = told(arguments, capfdbinary)
-    monkeypatch.setattr(forked, "processes_for", lambda paths: 2)
-    assert told(arguments, capfdbinary) == alone
+    count_again([*command, "-r", str(path)])
     assert processes == [2]
 
 
