@@ -131,6 +131,11 @@ _RULES: Mapping[str, _Rule] = {
 """The values that an argument may have, by its name or by FUNCTION.NAME."""
 
 
+def numeric(value: str | int, parse: Callable[[str], int]) -> int:
+    """Return a number, or the number that ``parse`` reads from text with a unit."""
+    return parse(value) if isinstance(value, str) else value
+
+
 def checked(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
     """Return ``function`` with checks of its arguments. A wrong value raises ParameterError."""
     signature = inspect.signature(function)

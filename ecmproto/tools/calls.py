@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from ecmproto.arguments import Assignments, assigned, checked, comma_separated, listed
+from ecmproto.arguments import Assignments, assigned, checked, comma_separated, listed, numeric
 from ecmproto.control.lab.results.outcome import Outcome
 from ecmproto.control.lab.results.running import Runs, runs_named
 from ecmproto.control.lab.setup.changes import Changes
@@ -40,7 +40,7 @@ from ecmproto.tables import Tabular
 from ecmproto.tools.check import FAMILIES, Checked, check_capture, chosen
 from ecmproto.tools.check.own import own_family
 from ecmproto.tools.craft.output import output_of
-from ecmproto.tools.craft.recipe import chunks
+from ecmproto.tools.craft.recipe import chunks, is_time
 from ecmproto.tools.craft.sequences import given_by
 from ecmproto.tools.craft.spec import Reading, read_items
 from ecmproto.tools.craft.switch_tests import SEQUENCES
@@ -64,10 +64,6 @@ def _opened(captures: Captures, *, outer: bool, trailer: str | None, ethertypes:
     is_one = isinstance(captures, str | os.PathLike) or hasattr(captures, "read")
     paths: Any = [captures] if is_one else captures
     return open_innermost(paths, outer=outer, trailer=trailer, ethertypes=ethertypes)
-
-
-def _time_ns(value: str | int) -> int:
-    return parse_time(value) if isinstance(value, str) else value
 
 
 @checked
@@ -131,11 +127,11 @@ def stats(
         return capture_stats(
             reader,
             filter=filter,
-            interval_ns=None if interval is None else _time_ns(interval),
-            speed_bps=parse_rate(speed) if isinstance(speed, str) else speed,
+            interval_ns=None if interval is None else numeric(interval, parse_time),
+            speed_bps=numeric(speed, parse_rate),
             lossless=lossless,
-            detect_ns=_time_ns(storm_detect),
-            restore_ns=_time_ns(storm_restore),
+            detect_ns=numeric(storm_detect, parse_time),
+            restore_ns=numeric(storm_restore, parse_time),
             sampled=parse_sampled(sampled),
             limit=count,
             ethertypes=ethertypes,
@@ -298,7 +294,7 @@ def craft(
         "flow": flow,
         "ip": ip,
     }
-    spaced = "rate" if rate is None or rate.endswith("pps") or not rate.endswith("s") else "interval"
+    spaced = "interval" if is_time(rate) else "rate"
     given |= {"raw": raw or None, spaced: rate, "time": time}
     given["sweep"] = dict(text.split("=", 1) for text in assigned(sweep)) or None
     options = {name: each for name, each in given.items() if each is not None}

@@ -152,6 +152,7 @@ def command(
     ecmproto dissect -r in.pcap -T json | ecmproto craft --from-json -w same.pcap
     """
     from ecmproto.frames.capture import open_sink
+    from ecmproto.tools.craft.recipe import is_time
     from ecmproto.tools.craft.spec import Reading
 
     if listing:
@@ -159,8 +160,7 @@ def command(
         return
     sources = {"--spec": spec, "--from-json": from_json, "--from-columns": columns}
     check_sources(sources, arguments, line)
-    interval = rate if rate is not None and rate.endswith("s") and not rate.endswith("pps") else None
-    rate = None if interval is not None else rate
+    interval, rate = (rate, None) if is_time(rate) else (None, rate)
     options, times = pop_storm_options(line), {"interval": interval, "rate": rate, "time": time}
     others = {name.removeprefix("--"): value for name, value in sources.items()}
     others |= {"interval": interval, "rate": rate, "count": line["count"], "sweep": line["sweeps"]}

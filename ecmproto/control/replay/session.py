@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, overload
 
 from numpy.typing import NDArray
 
-from ecmproto.arguments import Assignments, assigned, checked
+from ecmproto.arguments import Assignments, assigned, checked, numeric
 from ecmproto.control.engine.config import CP_MAC, LoopConfig, PortConfig, parse_buffer, parse_port_rate
 from ecmproto.control.engine.port import machine_on_port
 from ecmproto.control.mechanisms.api.machine import Machine
@@ -249,9 +249,9 @@ def replay(
         cp_mac=mac_of(cp_mac),
     )
     loop = LoopConfig(
-        link_rate_bps=served.rate_bps if link_speed is None else _number(link_speed, parse_rate),
-        feedback_delay_ns=_number(feedback_delay, parse_time),
-        queue_octets=_number(rp_queue, parse_octets),
+        link_rate_bps=served.rate_bps if link_speed is None else numeric(link_speed, parse_rate),
+        feedback_delay_ns=numeric(feedback_delay, parse_time),
+        queue_octets=numeric(rp_queue, parse_octets),
         hops=hops,
         captured_feedback=captured_feedback,
     )
@@ -279,10 +279,6 @@ def replay(
         ):
             outcomes.append(replay_capture(reader, plan, output=writer, capture=names_shown(paths)))
     return outcomes[0] if isinstance(mechanism, str) else Comparison(outcomes)
-
-
-def _number(value: str | int, parse: Callable[[str], int]) -> int:
-    return parse(value) if isinstance(value, str) else value
 
 
 @contextmanager

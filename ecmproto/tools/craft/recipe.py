@@ -270,6 +270,11 @@ def time_text(ns: int) -> str:
     return f"{ns}ns"
 
 
+def is_time(rate: str | None) -> bool:
+    """Return whether a rate is the time between frames, such as ``"10us"``."""
+    return rate is not None and rate.endswith("s") and not rate.endswith("pps")
+
+
 def rate_of(given: object) -> Spacing:
     """Return the spacing of frames at a rate such as ``"1000pps"`` (frames per second) or ``"1G"`` (bits per
     second).
