@@ -99,8 +99,12 @@ def test_files_are_bounded(path: Path, tmp_path: Path) -> None:
     words = ("dd", "if=/dev/zero", f"of={file}", "bs=1M", f"seek={near}", "count=1000000")
     outcome = Command(arguments=words, seconds=60).run(path)
     assert outcome.signature == "SIGXFSZ"
-    assert file.stat().st_size < 2 * FILE_OCTETS
+    assert file.stat().st_size == FILE_OCTETS
     file.unlink()
+
+
+def test_limits_apply_from_the_start(path: Path) -> None:
+    assert shell(path, "ulimit -c; ulimit -f").output.split() == ["0", str(FILE_OCTETS // 512)]
 
 
 def test_stored_output_is_bounded(path: Path) -> None:

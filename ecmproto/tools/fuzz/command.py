@@ -105,24 +105,19 @@ class Command:
         Raises ParameterError if the program cannot be started.
         """
         arguments = [word.replace(PLACE, os.fspath(path)) for word in self.arguments]
-        if self.measured and shutil.which(arguments[0]):
+        if not shutil.which(arguments[0]):
+            raise ParameterError(name="command", needed="a program that can be run", got=arguments[0])
+        if self.measured:
             arguments = [sys.executable, "-I", "-S", "-c", _MEASURE, *arguments]
         start = time.monotonic()
         with path.open("rb") as file:
-            try:
-                process = subprocess.Popen(
-                    arguments,
-                    stdin=file,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise ParameterError(
-                    name="command",
-                    needed="a program that can be run",
-                    got=f"{arguments[0]}: {error.strerror}",
-                ) from error
+            process = subprocess.Popen(
+                [*_limited(self.seconds), *arguments],
+                stdin=file,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
             watched = WatchedProcess(
                 process, seconds=self.seconds, memory_octets=self.memory_octets, starts=self.measured
             )
@@ -216,7 +211,6 @@ class WatchedProcess:
         self._memory_octets = memory_octets
         self._peak_octets = 0
         self._printed = BoundedOutput()
-        _limit(process.pid, seconds)
 
     @property
     def printed(self) -> str:
@@ -305,18 +299,14 @@ class WatchedProcess:
         return self._peak_octets > max(self._memory_octets, born)
 
 
-def _limit(pid: int, seconds: float) -> None:
-    """Limit the file size and processor time of a process, in case the current process ends early."""
+def _limited(seconds: float) -> tuple[str, ...]:
+    """Return the command that limits the file size and processor time of a program, which follows.
+
+    The limits apply from the start of the program, and also if the current process ends early.
+    """
     processor_s = math.ceil(seconds + 1) * (os.cpu_count() or 1)
-    limits = (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, FILE_OCTETS),
-        (resource.RLIMIT_CPU, processor_s),
-    )
-    # the process may have ended, or its ID may have been reused
-    with contextlib.suppress(OSError):
-        for which, maximum in limits:
-            resource.prlimit(pid, which, (maximum, maximum))
+    blocks = FILE_OCTETS // 512  # the unit in POSIX
+    return "sh", "-c", f'ulimit -c 0; ulimit -f {blocks}; ulimit -t {processor_s}; exec "$@"', "sh"
 
 
 def _family(pid: str) -> Iterator[str]:
