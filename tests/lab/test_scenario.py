@@ -255,6 +255,10 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
             "[control]\nmessage_priority = 3",
             "control.message_priority: expected in_band=yes with it, got no",
         ),
+        (
+            "[control]\nin_band = true\nmessage_delay = '10us'",
+            "control.message_delay: expected in_band=no with it, got yes",
+        ),
         ("[control]\nhops = true", "control.hops: expected a whole number, got true"),
         ("[control]\nhops = 300", "control.hops: expected 1 to 255, got 300"),
         ("[control]\nmechanism = 'pause'\nflow_control = 'pfc'", "control.flow_control: expected none"),

@@ -407,6 +407,7 @@ CONTROL: Mapping[str, Key] = {
         TIME,
         "delay of an out-of-band message; default, the sum of the delays of links and nodes",
         TIMES_NS,
+        ("in_band", False),
     ),
     "points": Key(
         kind=NAMES, doc="switches or ports (switch>peer) that have congestion points; default, all"
