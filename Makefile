@@ -31,7 +31,7 @@ quick: $(VENV)/ready-dev  ## the inner loop: formats, codec and mechanisms; QUIC
 
 test: lint unit  ## what a newcomer runs: some eleven minutes on two cores, the first time
 
-test-all: lint every alone  ## everything that CI runs
+test-all: lint every alone  ## all tests; CI runs them in two jobs
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .

@@ -46,7 +46,6 @@ THOROUGH = (
     "cli/test_send_storm.py",
     "codec/test_tshark_oracle.py",
     "craft/test_switch_tests.py",
-    "docs/test_commands.py",
     "docs/test_site.py",
     "executors/test_cluster.py",
     "executors/test_killed.py",
