@@ -11,6 +11,7 @@ import pytest
 
 from ecmproto.kernels import library
 from tests.conftest import CI
+from tests.live.testbeds import requires_testbeds
 from tests.namespaces import FAR, NEAR, Network
 
 pytestmark = pytest.mark.alone  # live devices; with the library that CI builds
@@ -41,6 +42,8 @@ COMMANDS = {
     "send": ("send", "-i", NEAR, "cnm", "--count", "9", "--rate", "1k"),
     "live cp": ("live", "cp", "--in", NEAR, "--out", FAR, "--speed", "1G", "--duration", "100ms"),
     "live rp": ("live", "rp", "--host", NEAR, "--net", FAR, "--speed", "1G", "--duration", "100ms"),
+    "live testbed": ("live", "testbed", "--mechanism", "dbp", "--duration", "1s", "--any-rate",
+                     "-w", "testbed"),
 }  # fmt: skip
 
 
@@ -76,6 +79,8 @@ def called(folder: Path, *words: str, program: str = "-m ecmproto_cli") -> tuple
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_import_no_numba(command: str, folder: Path, veth: Network) -> None:
+    if command == "live testbed":
+        requires_testbeds()
     code, said, imported = called(folder, *COMMANDS[command])
     assert (code in (0, 1), "plain Python" in said, imported) == (True, False, ""), said
 

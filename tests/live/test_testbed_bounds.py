@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from ecmproto.control.live.testbed.run import _Reader
+from ecmproto.errors import OutputError
 from tests.live.testbeds import BUFFER_OCTETS, JAIN, SECONDS, Outcome, judged, misses
 
 GOOD: Outcome = {
@@ -59,3 +63,10 @@ def test_one_good_run_passes_three_misses_fail() -> None:
     assert judgement([LATE | BUSY, UNCONTROLLED | STARVED, {}]) == "passes"
     assert judgement([LATE | CALM, LATE | STARVED, LATE | BUSY]) == "is skipped"
     assert judgement([LATE | CALM, LATE | STARVED, LATE | CALM]) == "fails"
+
+
+def test_a_failed_device_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "port.ndjson").write_text('{"event": "failed", "error": "OSError: no buffer"}\n')
+    reader = _Reader(cast(Any, None), cast(Any, SimpleNamespace(folder=tmp_path)))
+    with pytest.raises(OutputError, match="a device that runs until the end, got OSError: no buffer"):
+        reader.documents("port")

@@ -557,3 +557,5 @@ def precompile_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | No
     exercise(port)
     port.serve(Sockets(2, frame_octets=LARGEST_OCTETS), 0, 0)
     port.take(Batch.from_frames([_EXAMPLE_PAUSE]), 1, EXERCISED_NS)
+    if any(each.lowered for each in machine.messages.values()):
+        forwarded(as_interface(port.point, CongestionPoint), 0, 0)

@@ -485,8 +485,14 @@ class _Reader:
         )
 
     def documents(self, name: str) -> list[dict[str, Any]]:
-        lines = (self.given.folder / f"{name}.ndjson").read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        path = self.given.folder / f"{name}.ndjson"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        documents = [json.loads(line) for line in lines if line.endswith("}")]
+        for each in documents:
+            if each.get("event") == "failed":
+                needed = "a device that runs until the end"
+                raise OutputError(path=str(path), needed=needed, got=each["error"])
+        return documents
 
     def document(self, name: str) -> dict[str, Any]:
         try:
