@@ -20,6 +20,8 @@ import numpy as np
 from ecmproto.control.live.device import is_starved
 from ecmproto.control.live.testbed.namespaces import Namespaces, turn_off
 from ecmproto.control.live.testbed.topology import Topology
+from ecmproto.control.mechanisms.api.machine import machine_of
+from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
 from ecmproto.paths import make_folder
 from ecmproto.units import NS_PER_S, format_rate, format_time, jain_index
@@ -246,14 +248,17 @@ def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _suits_one_process(devices: int) -> bool:
+def _suits_one_process(devices: int, given: RunSettings) -> bool:
     """Return whether ``devices`` devices should run as threads of one process.
 
     Threads of one process use less processor time than separate processes, and wait a fifth as long for a
     shared processor. If each device and each host can have a separate processor, no device waits for another
-    device.
+    device. If ports lower rates in messages, threads wait for one another, because this code is not compiled.
     """
-    return len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
+    mechanism = find_mechanism(given.mechanism)
+    messages = machine_of(mechanism, mechanism.parse(given.assignments)).messages.values()
+    is_compiled = not any(message.lowered for message in messages)
+    return is_compiled and len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
 
 
 def _part_reports(folder: Path, devices: Iterable[str]) -> None:
@@ -291,7 +296,7 @@ def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iter
     for device in devices.values():
         coalesced_bits = _COALESCED_FRAMES[device.role] * _FULL_FRAME_BITS
         device.options["coalesce"] = f"{coalesced_bits * NS_PER_S // topology.rate_bps}ns"
-    together = _suits_one_process(len(devices)) if given.together is None else given.together
+    together = _suits_one_process(len(devices), given) if given.together is None else given.together
     if together:
         path = given.folder / "net.toml"
         path.write_text(_net_text(given.mechanism, devices), encoding="utf-8")
