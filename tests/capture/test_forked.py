@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,14 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.errors import ExecutorError, ParameterError
-from ecmproto.frames.capture import forked
+from ecmproto.frames.capture import PcapWriter, forked
 from ecmproto.frames.capture.forked import ForkedCapture, Put
 from ecmproto.frames.capture.parts import PartReader
 from ecmproto.frames.stats import Accumulator, capture_stats
 from ecmproto.frames.stats.accumulator import ForkedCounting
 from ecmproto.tools.check import Checker, check_capture
+from ecmproto.tools.check.rules.qcn import FeedbackAgainstQueue
 from pcaps.manifest import FOLDER
 from tests.capture.test_parts import Rows, pcap_files, pcapng_files, rows_of, whole_of
+from tests.check.planting import frame
 from tests.stats.test_against_slow import assert_same
 
 NUMBERS = st.integers(1, 3)
@@ -116,6 +120,33 @@ def test_statistics_and_findings_equal_the_whole(name: str, each: int) -> None:
     path = FOLDER / name
     assert_same(counted(Accumulator, path, 4 * each), capture_stats(path))
     assert counted(Checker, path, 4 * each) == check_capture(path)
+
+
+def test_processes_report_a_congestion_point_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each process estimates the parameters of a congestion point once, in its first part."""
+    monkeypatch.setattr(FeedbackAgainstQueue, "_MAX_STORED", 50)
+    estimated = tmp_path / "estimated"
+    estimate = FeedbackAgainstQueue._estimate
+
+    def counted_estimate(*arguments: Any) -> Any:
+        with estimated.open("a") as file:
+            file.write(f"{os.getpid()} ")
+        return estimate(*arguments)
+
+    monkeypatch.setattr(FeedbackAgainstQueue, "_estimate", counted_estimate)
+    drawn, path = Random(1), tmp_path / "in.pcap"
+    with PcapWriter(path) as writer:
+        for at in range(600):
+            offset, delta = drawn.randrange(-999, 0), drawn.randrange(99)
+            writer.write_frame(
+                frame("cnm", qntz_fb=drawn.randrange(1, 63), q_offset=offset, q_delta=delta), 10**18 + at
+            )
+    total = counted(Checker, path, path.stat().st_size // 8 & -4)
+    by_process = Counter(estimated.read_text().split())
+    assert len(by_process) == 2
+    assert set(by_process.values()) == {1}
+    assert total == check_capture(path)
+    assert [each.wrong for each in total.results if each.rule.id == "QCN003"] == [1]
 
 
 @pytest.mark.parametrize("most", [1, 3])

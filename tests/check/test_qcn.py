@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ecmproto.tools.check import Checker, chosen
+from ecmproto.tools.check import Checked, Checker, check_capture, chosen
+from ecmproto.tools.check.rules import qcn
 from ecmproto.tools.check.rules.qcn import FeedbackAgainstQueue
 from ecmproto.units import exact_octets
+from pcaps.manifest import FOLDER
 from tests.check.planting import MS, Event, batch_of, checked, checker_of, faults, frame
 
 LINE = "vlan id=5 priority=6 cntag flow_id=7 cnm qntz_fb=12 q_offset=-406 q_delta=0"
@@ -139,6 +144,39 @@ def test_feedback_that_no_parameters_fit_is_found_once() -> None:
     result = checked(seen, ["QCN003"])
     assert (faults(result), result.results[0].judged) == ([("QCN003", 1)], 1)
     assert "no known mistake" in str(result.findings[0].allowed)
+
+
+def in_full(result: Callable[[], Checked]) -> Checked:
+    """Return the result of QCN003 if every fit is calculated."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(qcn, "_can_overlap", lambda *_: True)
+        return result()
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    w=st.sampled_from([0.3, 0.5, 1.25, 2, 3, 4]),
+    qeq=st.sampled_from([9_000, 26_000, 100_000]),
+    mistake=st.sampled_from([lambda *numbers: numbers, *MISTAKES.values()]),
+    noise=st.sampled_from([0, 0.04, 0.06, 0.3, 0.4, 1]),
+)
+def test_skipped_fits_change_no_finding(
+    seed: int, w: float, qeq: int, mistake: Callable[..., Numbers], noise: float
+) -> None:
+    drawn = Random(seed)
+    seen: list[Event] = []
+    for at in range(drawn.randrange(8, 200)):
+        offset, delta = drawn.randrange(-900, 100), drawn.randrange(-200, 400)
+        fb = feedback(offset, delta, w, qeq) if drawn.random() >= noise else drawn.randrange(64)
+        seen.append((at * MS, cnm(*mistake(fb, offset, delta))))
+    checker = checker_of(seen, ["QCN003"])
+    assert checker.result() == in_full(checker.result)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*qcn*.pcap*")), ids=lambda path: path.name)
+def test_skipped_fits_change_no_bundled_finding(path: Path) -> None:
+    assert check_capture(path) == in_full(lambda: check_capture(path))
 
 
 def test_a_cnm_with_zero_feedback_is_found() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -220,6 +221,9 @@ class Accumulator:
         self._pauses.add(counted, interfaces)
         self._pfc.add(counted, interfaces)
         self._neighbours.add(counted, interfaces, self._ethertypes)
+
+    def follow(self, earlier: Accumulator) -> None:
+        """Do nothing, because statistics do not contain estimates from earlier frames."""
 
     def can_merge(self, later: Accumulator) -> bool:
         """Return whether `merge` with ``later`` would be exact.
@@ -490,6 +494,9 @@ class MergingTaker(_Taker, Protocol):
     def restore(self, state: State) -> None:
         """Load a state. This object must be empty."""
 
+    def follow(self, earlier: Any) -> None:
+        """Use the estimates of a consumer of earlier frames. This object must be empty."""
+
     def can_merge(self, later: Any) -> bool:
         """Return whether `merge` with ``later`` is exact."""
 
@@ -523,7 +530,7 @@ def add_all(
         counts.add(batch, interfaces=reader.interfaces, selected=mask)
 
 
-_MAX_PART_OCTETS = 128 << 20
+_MAX_PART_OCTETS = 256 << 20
 _PARTS_EACH = 4
 """Minimum number of parts per process. Small parts keep the processes from waiting for one another at the
 end.
@@ -531,8 +538,13 @@ end.
 
 
 def _part_octets(path: str | os.PathLike[str], processes: int) -> int:
-    """Return the size of a part in octets. Parts are large because each merge takes a few milliseconds."""
-    return max(PART_OCTETS, min(_MAX_PART_OCTETS, os.path.getsize(path) // (_PARTS_EACH * processes) & -4))
+    """Return the size of a part in octets. Each process receives the same number of parts.
+
+    Parts are large because each merge takes a few milliseconds.
+    """
+    size = os.path.getsize(path)
+    parts = processes * max(_PARTS_EACH, math.ceil(size / (_MAX_PART_OCTETS * processes)))
+    return max(PART_OCTETS, 4 * math.ceil(size / (4 * parts)))
 
 
 class ForkedCounting:
@@ -553,6 +565,7 @@ class ForkedCounting:
         part_octets: int | None = None,
     ) -> None:
         self._new, self._outer, self._ethertypes = new, outer, ethertypes
+        self._earlier: MergingTaker | None = None
         self._add = functools.partial(add_all, filter=filter, ethertypes=ethertypes)
         self.capture: ForkedCapture = ForkedCapture(
             path, self._work, processes=processes, part_octets=part_octets or _part_octets(path, processes)
@@ -578,6 +591,9 @@ class ForkedCounting:
 
     def _work(self, reader: CaptureReader, _: object) -> tuple[State, list[Interface], str]:
         counts, frames = self._new(), self._frames_of(reader)
+        if self._earlier is not None:  # an earlier part of this process
+            counts.follow(self._earlier)
+        self._earlier = counts
         self._add(counts, frames)
         return counts.state(), frames.interfaces, getattr(frames, "summary", "")
 

@@ -177,6 +177,13 @@ class Checker:
             raise ParameterError(name="state", needed="one of the same rules", got=str(rules))
         restore(self, state["found"])
 
+    def follow(self, earlier: Checker) -> None:
+        """Use the estimates of ``earlier``, a checker of earlier frames. This checker must be empty."""
+        for here, other in zip(self._memories, earlier._memories, strict=True):
+            follow: Any = getattr(here, "follow", None)
+            if follow is not None:
+                follow(other)
+
     def _grouped(self, family_of: Mapping[str, Family]) -> list[_Group]:
         groups: dict[tuple[str, ...], _Group] = {}
         made: dict[type[Memory], Memory] = {}

@@ -19,6 +19,7 @@ from ecmproto.control.mechanisms.qcn.parameters import (
 )
 from ecmproto.errors import counted
 from ecmproto.frames.columns.column import Stretches
+from ecmproto.frames.stats.plain_data import plain_value
 from ecmproto.tools.check.keyed import FirstEvents, Pairs, SeenKeys, events, moved, rows_where
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
@@ -167,13 +168,27 @@ class _Fit(NamedTuple):
     share: float = 0.0
 
 
+_Estimates = dict[int, tuple[float, int] | None]
+"""w and Qeq of each congestion point, or ``None`` for a point that is not judged."""
+
+
+@plain_value
+class _Unmatched(NamedTuple):
+    """A congestion point whose CNMs match no parameters: the first CNM, and the texts of the finding."""
+
+    row: Int64
+    measured: str
+    allowed: str
+
+
 class FeedbackAgainstQueue:
     """A comparison of the quantized feedback of CNMs with their offset and delta (QCN003).
 
     If w or Qeq is not given, the rule estimates the missing values for each congestion point. The rule stores
     the first `_MAX_STORED` CNMs of the capture for this estimate. Parts of a capture that are checked
-    separately have separate estimates if a part has more CNMs. If the CNMs of a congestion point match no
-    parameters, the rule reports the point, with the mistake that explains the CNMs.
+    separately have separate estimates if a part has more CNMs, unless a part uses the estimates of an earlier
+    part. If the CNMs of a congestion point match no parameters, the rule reports the point once, with the
+    mistake that explains the CNMs.
     """
 
     frames_alone = True
@@ -196,7 +211,8 @@ class FeedbackAgainstQueue:
         self._stored: list[Int64] = []
         self._stored_rows = 0
         self._followed: set[int] = set()
-        self._estimates: dict[int, tuple[float, int] | None] = {}
+        self._estimates: _Estimates = {}
+        self._unmatched: dict[int, _Unmatched] = {}
 
     def add(self, cnms: Rows) -> None:
         """Keep the CNMs of a batch, and judge the CNMs when enough CNMs are kept."""
@@ -228,9 +244,15 @@ class FeedbackAgainstQueue:
         if self._stored_rows == self._MAX_STORED:
             stored = np.concatenate(self._stored)
             self._stored, self._stored_rows = [], 0
-            self._estimates |= self._estimated(stored, self._report)
+            estimates, unmatched = self._estimated(stored, self._report)
+            self._estimates |= estimates
+            self._unmatched |= unmatched
             self._judge(self._report, stored, self._estimates)
             self._take(seen[space:])
+
+    def follow(self, earlier: FeedbackAgainstQueue) -> None:
+        """Use the estimates of an earlier part."""
+        self._followed, self._estimates = set(earlier._followed), dict(earlier._estimates)
 
     def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
         """Add the kept CNMs and the estimates of a later part."""
@@ -248,25 +270,42 @@ class FeedbackAgainstQueue:
             if cpid in self._followed or len(self._followed) < self._MAX_POINTS:
                 self._followed.add(cpid)
                 self._estimates.setdefault(cpid, estimate)
+        for cpid, (row, *texts) in later._unmatched.items():
+            if cpid in self._followed:
+                self._unmatched.setdefault(cpid, _Unmatched(moved(row, shift), *texts))
 
     def end(self, report: Report) -> None:
-        """Judge the kept CNMs."""
+        """Judge the kept CNMs, and report the congestion points whose CNMs match no parameters."""
+        unmatched = self._unmatched
         if self._stored:
             stored = np.concatenate(self._stored)
-            self._judge(report, stored, self._estimates | self._estimated(stored, report))
+            estimates, more = self._estimated(stored, report)
+            self._judge(report, stored, self._estimates | estimates)
+            unmatched = unmatched | more
+        for each in unmatched.values():
+            number, time_ns, interface, cpid = each.row[:, :4].T
+            judged = Judged(
+                np.ones(1, np.bool_), "the quantized feedback does not match offset and delta",
+                each.measured, each.allowed,
+            )  # fmt: skip
+            report.record("QCN003", Where(number, time_ns, interface, cpid), judged)
 
-    def _estimated(self, retained: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
-        """Return w and Qeq of each congestion point, or ``None`` for a point without matching values."""
-        result: dict[int, tuple[float, int] | None] = {}
+    def _estimated(self, retained: Int64, report: Report) -> tuple[_Estimates, dict[int, _Unmatched]]:
+        """Return the estimates for congestion points, and the points without matching values."""
+        estimates: _Estimates = {}
+        unmatched: dict[int, _Unmatched] = {}
         for cpid in np.unique(retained[:, 3]).tolist():
             if self._w is not None and self._qeq is not None:
-                result[cpid] = self._w, self._qeq
-            else:
-                result[cpid] = self._estimate(retained[retained[:, 3] == cpid], report)
-        return result
+                estimates[cpid] = self._w, self._qeq
+                continue
+            estimate = self._estimate(retained[retained[:, 3] == cpid], report)
+            if isinstance(estimate, _Unmatched):
+                unmatched[cpid], estimate = estimate, None
+            estimates[cpid] = estimate
+        return estimates, unmatched
 
-    def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
-        """Return w and Qeq of a congestion point, or ``None`` if no values match, and add a note."""
+    def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | _Unmatched | None:
+        """Return w and Qeq of a congestion point, or ``None`` if the CNMs are too few, and add a note."""
         used, written = self._fit(rows[: self._ESTIMATED_FROM], _AS_WRITTEN)
         is_enough, is_given = used >= self._MIN_CNMS, self._w is not None or self._qeq is not None
         fit = written
@@ -274,8 +313,7 @@ class FeedbackAgainstQueue:
             fit = self._best(rows[: self._ESTIMATED_FROM], written)
         usual, cnms = self._parameters, f"{counted(used, 'CNM')} of {cpid_of_key(int(rows[0, 3]))}"
         if fit.reading.mistake or (is_enough and not is_given and fit.share < self._MIN_SHARE):
-            self._report_point(report, rows, written, fit)
-            return None
+            return self._of_point(rows, written, fit)
         if fit.share >= self._MIN_SHARE:
             text = f"QCN003 estimated qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} from {cnms}."
         elif is_given:
@@ -295,13 +333,13 @@ class FeedbackAgainstQueue:
     def _best(self, rows: Int64, written: _Fit) -> _Fit:
         """Return the fit that matches the most CNMs, or the 802.1Q fit if no other fit is clearly better."""
         if self._grown(rows) > self._MAX_GROWN:
-            octets = self._fit(rows, _OCTETS)[1]
+            octets = self._fit(rows, _OCTETS, self._MIN_SHARE)[1]
             if octets.share >= self._MIN_SHARE:
                 return octets
         if written.share >= self._CLEAR_SHARE:
             return written
-        best = max((self._fit(rows, reading)[1] for reading in _OTHERS), key=lambda each: each.share)
         needed = self._MIN_SHARE if written.share < self._MIN_SHARE else self._CLEAR_SHARE
+        best = max((self._fit(rows, reading, needed)[1] for reading in _OTHERS), key=lambda each: each.share)
         return best if best.share >= needed else written
 
     def _grown(self, rows: Int64) -> float:
@@ -309,11 +347,8 @@ class FeedbackAgainstQueue:
         maximum = self._parameters.sample_base_octets * (1 + self._parameters.jitter) + self._LARGEST_FRAME
         return float((rows[:, 6] * QUEUE_UNIT_OCTETS > maximum).mean())
 
-    def _report_point(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
-        """Report a congestion point whose CNMs match no parameters.
-
-        The finding has the frame of the first CNM.
-        """
+    def _of_point(self, rows: Int64, fit: _Fit, best: _Fit) -> _Unmatched:
+        """Return the description of a congestion point whose CNMs match no parameters."""
         text = f"at most {format_share(fit.share)} of the CNMs match any values of w and Qeq"
         if best.reading is _OCTETS:
             maximum = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
@@ -324,31 +359,35 @@ class FeedbackAgainstQueue:
                 f"at least {format_share(self._MIN_SHARE)}; {format_share(best.share)} match if "
                 f"{best.reading.mistake}, with w {best.w:g} and Qeq {exact_octets(best.qeq)}"
             )
-        number, time_ns, interface, cpid = rows[:1, :4].T
-        judged = Judged(
-            np.ones(1, np.bool_), "the quantized feedback does not match offset and delta", text, needed
-        )
-        report.record("QCN003", Where(number, time_ns, interface, cpid), judged)
+        return _Unmatched(rows[:1], text, needed)
 
-    def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
-        """Return the number of usable CNMs, and the fit that matches the most CNMs with an interpretation."""
+    def _fit(self, rows: Int64, reading: _Reading, min_share: float = 0.0) -> tuple[int, _Fit]:
+        """Return the number of usable CNMs, and the fit that matches the most CNMs with an interpretation.
+
+        Fits that match less than ``min_share`` of the CNMs may be ignored.
+        """
         fb, offset, delta = rows[:, 4:].T
         whole = (fb > 0) & (fb < _MAX_FB) & (delta < _MAX) & (delta > _MIN)
-        fb, offset, delta = fb - reading.added, reading.sign * offset, delta
+        fb, offset = fb - reading.added, reading.sign * offset
         usable = whole & (fb > 0) & (fb < _MAX_FB)
-        fb, offset, delta = fb[usable], offset[usable], delta[usable]
+        fb, offset, delta = (each[usable].astype(np.float64) for each in (fb, offset, delta))
         if len(fb) < self._MIN_CNMS:
             return len(fb), _Fit(reading)
         best: tuple[int, float, float, float] = (0, 0.0, 0.0, 0.0)
         for w in reading.weights if self._w is None else [self._w]:
+            needed = max(best[0] + 1, int(min_share * len(fb)))
+            if needed > len(fb):
+                break
             low, high = _pushed(offset, delta, w, reading.unit)
             # the limits of the divisor Qeq·(2w + 1)
             minimum, maximum = np.maximum(low, 0) * _MAX_FB / (fb + 1), high * _MAX_FB / fb
             if self._qeq is not None:
                 divisor = self._qeq * (2 * w + 1)
                 count, span = int(((minimum < divisor) & (divisor <= maximum)).sum()), (divisor, divisor)
-            else:
+            elif _can_overlap(minimum, maximum, needed):
                 count, span = _max_coverage(minimum, maximum)
+            else:
+                continue
             if count > best[0]:
                 best = count, w, *span
         count, w, low_end, high_end = best
@@ -358,7 +397,7 @@ class FeedbackAgainstQueue:
         )
         return len(fb), _Fit(reading, w, qeq, count / len(fb))
 
-    def _judge(self, report: Report, rows: Int64, estimates: dict[int, tuple[float, int] | None]) -> None:
+    def _judge(self, report: Report, rows: Int64, estimates: _Estimates) -> None:
         for cpid in np.unique(rows[:, 3]).tolist():
             estimate = estimates.get(cpid)
             if estimate is not None:
@@ -389,11 +428,18 @@ class FeedbackAgainstQueue:
         )  # fmt: skip
 
 
-def _pushed(offset: Int64, delta: Int64, w: float, unit: int) -> tuple[Any, Any]:
+def _pushed(offset: Any, delta: Any, w: float, unit: int) -> tuple[Any, Any]:
     """Return the lower and the upper limit of −Fb in octets, which allow for truncated fields."""
     middle = unit * (w * delta - offset)
     hidden = (unit - 1) * (1 + w)
     return middle - hidden, middle + hidden
+
+
+def _can_overlap(minimum: Any, maximum: Any, count: int) -> bool:
+    """Return whether ``count`` intervals might overlap. This is faster than `_max_coverage`."""
+    # ``count`` intervals begin at or before the number, and ``count`` intervals end after the number
+    starts, ends = np.partition(minimum, count - 1), np.partition(maximum, -count)
+    return bool(starts[count - 1] < ends[-count])
 
 
 def _max_coverage(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]:
