@@ -21,6 +21,7 @@ from ecmproto.control.live.device import is_starved
 from ecmproto.control.live.testbed.namespaces import Namespaces, turn_off
 from ecmproto.control.live.testbed.topology import Topology
 from ecmproto.control.mechanisms.api.machine import machine_of
+from ecmproto.control.mechanisms.api.protocol import PROBE_KIND
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
 from ecmproto.paths import make_folder
@@ -253,11 +254,14 @@ def _suits_one_process(devices: int, given: RunSettings) -> bool:
 
     Threads of one process use less processor time than separate processes, and wait a fifth as long for a
     shared processor. If each device and each host can have a separate processor, no device waits for another
-    device. If ports lower rates in messages, threads wait for one another, because this code is not compiled.
+    device. If ports lower rates in messages, or if edges answer probes, threads wait for one another, because
+    this code is not compiled.
     """
     mechanism = find_mechanism(given.mechanism)
-    messages = machine_of(mechanism, mechanism.parse(given.assignments)).messages.values()
-    is_compiled = not any(message.lowered for message in messages)
+    machine = machine_of(mechanism, mechanism.parse(given.assignments))
+    is_compiled = PROBE_KIND not in machine.kinds and not any(
+        message.lowered for message in machine.messages.values()
+    )
     return is_compiled and len(os.sched_getaffinity(0)) <= devices + _HOST_PROCESSORS
 
 
