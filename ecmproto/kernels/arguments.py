@@ -14,7 +14,7 @@ import numpy as np
 _MIN, _BEYOND = -(1 << 63), 1 << 63
 _WRITABLE_ROW = 0x401
 """Flags of an array that is writable and contiguous."""
-_start_of = (ctypes.c_char * 0).from_buffer
+_start_of: Any = (ctypes.c_char * 0).from_buffer
 
 
 def typing_key(value: Any) -> Any:

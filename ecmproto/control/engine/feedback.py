@@ -14,13 +14,14 @@ Frames are not stored, so a flood of messages costs only the time to read the fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import EngineBatch
+from ecmproto.control.engine.arrivals import Arrivals, EngineBatch
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.mechanisms.api.machine import AboutFlow, Machine, PortContext
 from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message, messages_of
@@ -35,6 +36,7 @@ from ecmproto.wire.codec import EtherTypes
 _NONE = -1
 _FOR_NO_STATION = b""
 _TYPE_OCTETS = 2
+_FEEDBACK_ROLES = (CNM, MESSAGE, MAC_CONTROL)
 _NO_MESSAGES = new_records(Message, 0)
 
 
@@ -96,20 +98,25 @@ def read_feedback(
     ``flows`` must have numbered this batch, and no later batch. The result does not depend on the batch
     boundaries.
     """
+    batch, arrivals = engine_batch.batch, engine_batch.arrivals
     positions = _feedback(engine_batch, context.ethertypes)
     if len(positions) == 0:
-        return no_feedback(len(engine_batch.batch))
-    reader = _FeedbackReader(engine_batch, machine, context, flows, counters)
-    message, until = (np.full(len(engine_batch.batch), _NONE, np.int32) for _ in range(2))
+        return no_feedback(len(batch))
+    reader, earlier = FeedbackReader(machine, context, flows, counters), _EarlierFrames(arrivals, flows)
+    message, until = (np.full(len(batch), _NONE, np.int32) for _ in range(2))
     messages: list[Mapping[str, int]] = []
     for position in positions.tolist():
-        fields = reader.at(position)
+        fields = reader.fields(
+            batch.frame(position)[: arrivals.octets[position]],
+            length_octets=int(arrivals.octets[position]),
+            msdu_at=int(engine_batch.classes.msdu_offset[position]),
+            time_ns=int(arrivals.time_ns[position]),
+            known=partial(earlier.known, position),
+        )
         if fields:
             message[position] = len(messages)
             messages += fields
             until[position] = len(messages)
-    counters.counts.feedback_frames += len(positions)
-    counters.counts.heard_messages += len(messages)
     return CapturedFeedback(message, until, messages_of(messages, machine.payloads))
 
 
@@ -135,84 +142,95 @@ def _feedback(engine_batch: EngineBatch, ethertypes: EtherTypes) -> NDArray[np.i
     suspects = suspects[whole]
     at = batch.offset[suspects] + at[whole]
     types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
-    chosen = suspects[np.isin(parse_tables(ethertypes).roles[types], (CNM, MESSAGE, MAC_CONTROL))]
+    chosen = suspects[np.isin(parse_tables(ethertypes).roles[types], _FEEDBACK_ROLES)]
     return np.sort(np.concatenate([chosen, over_ip])) if len(over_ip) else chosen
 
 
-class _FeedbackReader:
-    """Parser of a batch's feedback frames."""
+def is_feedback(octets: bytes, msdu_at: int, ethertypes: EtherTypes) -> bool:
+    """Return whether the EtherType of a frame marks feedback. ``msdu_at`` is the offset of the MSDU."""
+    if msdu_at + _TYPE_OCTETS > len(octets):
+        return False
+    role = parse_tables(ethertypes).roles[int.from_bytes(octets[msdu_at : msdu_at + _TYPE_OCTETS])]
+    return int(role) in _FEEDBACK_ROLES
+
+
+Known = Callable[[tuple[int, int]], tuple[int, int]]
+"""A function that replaces the numbers of a station or flow without an earlier frame by NO_NUMBER."""
+
+
+def _as_found(numbers: tuple[int, int]) -> tuple[int, int]:
+    return numbers
+
+
+class FeedbackReader:
+    """Parser of feedback frames, one at a time."""
 
     def __init__(
-        self,
-        engine_batch: EngineBatch,
-        machine: Machine,
-        context: PortContext,
-        flows: FlowTable,
-        counters: FeedbackCounters,
+        self, machine: Machine, context: PortContext, flows: FlowTable, counters: FeedbackCounters
     ) -> None:
-        self._engine_batch = engine_batch
         self._machine = machine
         self._context = context
         self._flows = flows
         self._counters = counters
-        self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
+        self._known: Known = _as_found
 
-    def at(self, position: int) -> list[dict[str, int]]:
-        """Return the fields of the messages in the frame at ``position``."""
-        octets, length_octets = self._frame(position)
-        at = int(self._engine_batch.classes.msdu_offset[position])
-        if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._context.ethertypes.mac_control:
-            messages = self._flow_control(octets, position)
+    def fields(
+        self, octets: bytes, *, length_octets: int, msdu_at: int, time_ns: int, known: Known = _as_found
+    ) -> list[dict[str, int]]:
+        """Return the fields of the messages in a feedback frame.
+
+        ``octets`` are the captured octets of the frame, and ``length_octets`` is the length of the frame,
+        both without FCS. ``msdu_at`` is the offset of the MSDU.
+        """
+        self._known = known
+        if int.from_bytes(octets[msdu_at : msdu_at + _TYPE_OCTETS]) == self._context.ethertypes.mac_control:
+            messages = self._flow_control(octets)
         else:
-            messages = self._message(octets, length_octets, position)
-        time_ns = int(self._engine_batch.arrivals.time_ns[position])
+            messages = self._message(octets, length_octets)
+        self._counters.counts.feedback_frames += 1
+        self._counters.counts.heard_messages += len(messages)
         return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in messages]
 
-    def _frame(self, position: int) -> tuple[bytes, int]:
-        """Return a frame's captured octets and its length, both without FCS."""
-        length_octets = int(self._engine_batch.arrivals.octets[position])
-        return self._engine_batch.batch.frame(position)[:length_octets], length_octets
-
-    def _message(self, octets: bytes, length_octets: int, position: int) -> list[dict[str, int]]:
+    def _message(self, octets: bytes, length_octets: int) -> list[dict[str, int]]:
         mac = octets[:ADDRESS_OCTETS]
-        station, _ = self._known(self._flows.find(mac), position)
+        station, _ = self._known(self._flows.find(mac))
         station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
         parsed = self._machine.parse_feedback(
             octets, station_mac, self._context, self._counters.mechanism, length_octets=length_octets
         )
         if parsed is None:
             return []
-        flow = NO_NUMBER if parsed.about is None else self._flow(mac, parsed.about, position)
+        flow = NO_NUMBER if parsed.about is None else self._flow(mac, parsed.about)
         return [{**parsed.fields, "station": station, "flow": flow}]
 
-    def _flow(self, mac: bytes, about: AboutFlow, position: int) -> int:
+    def _flow(self, mac: bytes, about: AboutFlow) -> int:
         """Return the number of the flow of station ``mac`` that a message is about, or NO_NUMBER."""
         if about.queue_pair is not None:
-            return self._known(self._flows.find_queue_pair(mac, about.queue_pair), position)[1]
+            return self._known(self._flows.find_queue_pair(mac, about.queue_pair))[1]
         if about.cn_flow is not None:
             numbers = self._flows.find(mac, priority=about.priority, cn_flow=about.cn_flow)
-            _, flow = self._known(numbers, position)
+            _, flow = self._known(numbers)
             if flow != NO_NUMBER:
                 return flow
         numbers = self._flows.find(
             mac, destination=about.destination, vlan=about.vlan, priority=about.priority
         )
-        _, flow = self._known(numbers, position)
+        _, flow = self._known(numbers)
         if flow == NO_NUMBER and about.among is not None:
-            flow = self._queued_flow(mac, about, about.among, position)
+            flow = self._queued_flow(mac, about, about.among)
         return flow if about.given in (None, flow) else NO_NUMBER
 
-    def _queued_flow(self, mac: bytes, about: AboutFlow, among: range, position: int) -> int:
+    def _queued_flow(self, mac: bytes, about: AboutFlow, among: range) -> int:
         """Return the number, within ``among``, of a flow from station ``mac`` to the message's source."""
         for priority in range(PRIORITIES) if about.priority is None else ():
             numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
-            _, flow = self._known(numbers, position)
+            _, flow = self._known(numbers)
             if flow in among:
                 return flow
         return NO_NUMBER
 
-    def _flow_control(self, octets: bytes, position: int) -> list[dict[str, int]]:
-        if self._known(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
+    def _flow_control(self, octets: bytes) -> list[dict[str, int]]:
+        if self._known(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]))[0] >= 0:
             self._counters.counts.own_pauses += 1
             return []
         messages = flow_control_fields(
@@ -220,7 +238,16 @@ class _FeedbackReader:
         )
         return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in messages]
 
-    def _known(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
+
+class _EarlierFrames:
+    """The first frames of the stations and flows in the last numbered batch."""
+
+    def __init__(self, arrivals: Arrivals, flows: FlowTable) -> None:
+        self._arrivals = arrivals
+        self._flows = flows
+        self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
+
+    def known(self, position: int, numbers: tuple[int, int]) -> tuple[int, int]:
         """Return ``numbers`` if frames before ``position`` use these numbers, in this batch or earlier
         batches.
         """
@@ -228,9 +255,8 @@ class _FeedbackReader:
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
             return numbers
         if self._firsts is None:
-            arrivals = self._engine_batch.arrivals
-            number = self._flows.numbers(arrivals.station, arrivals.flow)
-            self._firsts = _firsts(arrivals.station), _firsts(number)
+            number = self._flows.numbers(self._arrivals.station, self._arrivals.flow)
+            self._firsts = _firsts(self._arrivals.station), _firsts(number)
         if self._flows.is_fresh(station) and self._firsts[0][station] >= position:
             return NO_NUMBER, NO_NUMBER
         if flow != NO_NUMBER:

@@ -146,6 +146,10 @@ class PointProgress:
     """The end index of the processed messages; the last processed message is a probe."""
     passed: int
     """The end index of the network's frames that go to the host without examination."""
+    msdu_at: int
+    """The offset of the MSDU in the frame that the caller examines."""
+    is_message: int
+    """1 if the frame that the caller examines is a message over IP, otherwise 0."""
     leaving: int
     """The number of frames that are sent to the network next."""
     last_at: int
@@ -604,7 +608,9 @@ def _pass_to_host(point: PointState, wires: Wires) -> int:
                 break
             if frame >= progress.passed:
                 frame_class = class_of(slots, start, start + octets, tagging.tables, point.facts.own)
-                if not frame_class.sampled or _is_message(point, slots, start, start + octets):
+                is_message = _is_message(point, slots, start, start + octets)
+                if not frame_class.sampled or is_message:
+                    progress.msdu_at, progress.is_message = frame_class.msdu_at - start, int(is_message)
                     break
             shorter = take_vlan_off(tagging, slots, start, octets)
             offset[frame], captured[frame] = start + shorter, octets - shorter

@@ -14,10 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ecmproto.control.engine.arrivals import Intake, flow_table
+from ecmproto.control.engine.arrivals import flow_table
 from ecmproto.control.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.event_heap import first_ns
-from ecmproto.control.engine.feedback import feedback_counters, new_feedback_counters, read_feedback
+from ecmproto.control.engine.feedback import (
+    FeedbackReader,
+    feedback_counters,
+    is_feedback,
+    new_feedback_counters,
+)
 from ecmproto.control.engine.frames import octets_of
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.network import NetworkState, add_frames, new_network, with_obeyed
@@ -42,6 +47,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     NullReceivers,
     Receivers,
     Senders,
+    messages_of,
     probe_payload,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
@@ -114,10 +120,8 @@ class ReactionPoint:
         self.flows: FlowTable = flow_table(
             machine, stations=LARGEST_STATIONS, flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
-        self._intake = Intake(
-            machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=(), flows=None, first_time_ns=0
-        )
         self._feedback_counters = new_feedback_counters(machine)
+        self._feedback = FeedbackReader(machine, self.context, self.flows, self._feedback_counters)
         self.senders: Senders = machine.senders(self.context, np.random.default_rng(seed))
         self.network: NetworkState = new_network(
             [port],
@@ -144,7 +148,6 @@ class ReactionPoint:
             as_interface(NoSources(), Sources),
         )
         self._sockets = Sockets(2, frame_octets=largest_octets, capacity=FRAMES_AT_ONCE)
-        self._nothing = np.zeros(0, np.int64)
 
     @property
     def counts(self) -> Any:
@@ -233,19 +236,20 @@ class ReactionPoint:
     def _take_feedback(self, sockets: Sockets) -> bool:
         """Return whether the network's next frame is feedback for the loop; other frames are forwarded."""
         state, point = sockets.wires.state, self._point
-        position = int(state.position)
-        batch = sockets.received().select(np.array([position]))
-        accepted = self._intake.take(batch, time_ns=np.array([point.facts.now_ns]))
-        # No station is new, because all numbered stations have sent frames earlier.
-        self.flows.number(batch.buffer, self._nothing, self._nothing)
-        feedback = read_feedback(accepted, self.machine, self.context, self.flows, self._feedback_counters)
-        if feedback.message[0] < 0:
+        position, msdu_at = int(state.position), int(point.progress.msdu_at)
+        octets = sockets.received().frame(position)
+        messages = []
+        if point.progress.is_message or is_feedback(octets, msdu_at, self.context.ethertypes):
+            messages = self._feedback.fields(
+                octets, length_octets=len(octets), msdu_at=msdu_at, time_ns=int(point.facts.now_ns)
+            )
+        if not messages:
             point.progress.passed = position + 1
             return False
         point.counts.consumed_frames += 1
         state.position = position + 1
-        point.messages = feedback.messages
-        point.message[0], point.until[0] = feedback.message[0], feedback.until[0]
+        point.messages = messages_of(messages, self.machine.payloads)
+        point.message[0], point.until[0] = 0, len(messages)
         return True
 
     def snapshot(self, now_ns: int) -> Snapshot:

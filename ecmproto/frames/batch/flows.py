@@ -221,35 +221,23 @@ class FlowTable:
         Values that are not part of the key are ignored, except ``cn_flow``. Without ``vlan``, the frames of
         the flow have no VLAN tag. With ``cn_flow``, the frames have a CN-TAG with this Flow ID. If CN-TAGs
         are not part of the key, a ``cn_flow`` matches no flow. If the destination or the priority is part of
-        the key, ``None`` for this value matches no flow.
+        the key, ``None`` for this value matches no flow. An address that does not have six octets matches no
+        station.
         """
-        station = self._number_of(self._stations, int.from_bytes(source), 0)
-        if station == NO_NUMBER:
-            return NO_NUMBER, NO_NUMBER
-        key = self._key(station, destination, vlan, priority, cn_flow)
-        return station, NO_NUMBER if key is None else self._number_of(self._flows, *key)
-
-    def _key(
-        self,
-        station: int,
-        destination: bytes | None,
-        vlan: int | None,
-        priority: int | None,
-        cn_flow: int | None,
-    ) -> tuple[int, int] | None:
         by_cn_tag = cn_flow is not None
-        if by_cn_tag and not self.key.cn_tag:
-            return None
-        if priority is None and (self.key.priority or by_cn_tag):
-            return None
-        if destination is None and self.key.dst and not by_cn_tag:
-            return None
+        is_complete = (
+            (self.key.cn_tag or not by_cn_tag)
+            and (priority is not None or not (self.key.priority or by_cn_tag))
+            and (destination is not None or not self.key.dst or by_cn_tag)
+        )
         headers = Headers(
             NO_VLAN if vlan is None else vlan, priority or 0, by_cn_tag, cn_flow or 0, role=0, msdu_at=0
         )
-        octets = np.frombuffer((destination or bytes(ADDRESS_OCTETS)) + self.source(station), np.uint8)
-        low = _key_low(octets, 0, headers, self.key, self.hashed)
-        return low, _key_high(station, headers, self.key, self.hashed)
+        addresses = np.frombuffer((destination or bytes(ADDRESS_OCTETS)) + source, np.uint8)
+        if len(addresses) != 2 * ADDRESS_OCTETS:
+            return NO_NUMBER, NO_NUMBER
+        station, flow = _find(addresses, headers, self.key, self.hashed, self._stations, self._flows)
+        return station, flow if is_complete else NO_NUMBER
 
     def queue_pair(self, station: int, flow: int) -> int:
         """Return the queue pair of a flow's sender, or 0 before the first acknowledge."""
@@ -520,6 +508,26 @@ def _key_high(station: int, headers: Headers, key: FlowKey, hashed: FlowHash) ->
     by_cn_tag = key.cn_tag and headers.cn_tagged
     priority = headers.priority if by_cn_tag or (key.priority and hashed.bits == 0) else 0
     return (station << 4) | (priority << 1) | int(by_cn_tag)
+
+
+@compiled
+def _find(
+    addresses: NDArray[np.uint8],
+    headers: Headers,
+    key: FlowKey,
+    hashed: FlowHash,
+    stations: Keys,
+    flows: Keys,
+) -> tuple[int, int]:
+    """Return the numbers of a station and a flow; ``addresses`` are the destination and the source."""
+    source = address(addresses, ADDRESS_OCTETS)
+    station = stations.number[
+        slot_of(stations.low, stations.high, stations.number, stations.coefficients, source, 0)
+    ]
+    if station == NO_NUMBER:
+        return NO_NUMBER, NO_NUMBER
+    low, high = _key_low(addresses, 0, headers, key, hashed), _key_high(station, headers, key, hashed)
+    return station, flows.number[slot_of(flows.low, flows.high, flows.number, flows.coefficients, low, high)]
 
 
 @compiled
