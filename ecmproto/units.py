@@ -238,13 +238,16 @@ def _exactly(value: int, text: str, parse: Callable[[str], int], units: Sequence
 
 
 def _prefixed(value: float, units: Sequence[tuple[int, str]]) -> str:
-    """Return a value with four significant digits, in the largest unit in which the value is at least 1."""
+    """Return a value with four significant digits, in the largest unit in which the value is at least 1.
+
+    A value below the smallest unit is rounded to a thousandth.
+    """
     rounded = _rounded(value)
     for exponent, unit in units:
         if abs(rounded) >= 10**exponent:
             quotient = value / 10**exponent
             return f"{_digits(quotient if abs(quotient) >= 1 else round(quotient))} {unit}"
-    return f"{_digits(value)} {units[-1][1]}"
+    return f"{_digits(round(value, 3) + 0.0)} {units[-1][1]}"
 
 
 def _rounded(value: float) -> float:

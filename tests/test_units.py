@@ -79,6 +79,7 @@ def test_formatted_values_have_a_unit() -> None:
     assert format_rate(2.35e9) == "2.35 Gb/s"
     assert format_octets(26_000) == "26 kB"
     assert format_octets(640) == "640 B"
+    assert [format_octets(octets) for octets in (0.25, 0.0009, -0.0001)] == ["0.25 B", "0.001 B", "0 B"]
     assert format_time(3_355_392) == "3.355 ms"
     assert format_time(512) == "512 ns"
 
