@@ -16,8 +16,6 @@ import pytest
 
 from tests.namespaces import PATIENCE_S, Network
 
-pytestmark = pytest.mark.alone
-
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "recipes").glob("[a-z]*.md"))
 TESTER, PORTS = ("near", "far", "second"), ("p1", "p2", "p3")
 DEVICE = re.compile(r"^ecmproto (live .*)$", re.MULTILINE)
@@ -91,7 +89,7 @@ def verdicts(page: str, folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-@pytest.mark.parametrize("device", ["software", "bridge"])
+@pytest.mark.parametrize("device", [pytest.param("software", marks=pytest.mark.alone), "bridge"])
 def test_recipe_verdicts_equal_those_on_its_page(
     ports: Network, tmp_path: Path, page: Path, device: str
 ) -> None:
