@@ -59,8 +59,7 @@ def test_a_busy_machine_excuses_only_explained_misses(
 
 
 def test_one_good_run_passes_three_misses_fail() -> None:
-    assert judgement([LATE | CALM, LATE | CALM, {}]) == "passes"
-    assert judgement([UNCONTROLLED | CALM, UNCONTROLLED | CALM, {}]) == "fails"
+    assert judgement([LATE | CALM, {}]) == "passes"
     assert judgement([LATE | BUSY, UNCONTROLLED | STARVED, {}]) == "passes"
     assert judgement([LATE | CALM, LATE | STARVED, LATE | BUSY]) == "is skipped"
     assert judgement([LATE | CALM, LATE | STARVED, LATE | CALM]) == "fails"
