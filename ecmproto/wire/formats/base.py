@@ -24,6 +24,7 @@ Schema, functions and constructor are created at the first use, because most pro
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import operator
 import struct
 import sys
@@ -421,7 +422,7 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
     """
 
     def decorate(cls: L) -> L:
-        annotations = vars(cls).get("__annotations__", {})
+        annotations = inspect.get_annotations(cls)
         clashes = [key for key in annotations if key in Layer.__annotations__ or hasattr(Layer, key)]
         if clashes:
             raise TypeError(f"{cls.__name__}: a field of a format cannot be called {clashes[0]}")
