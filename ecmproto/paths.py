@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from ecmproto.errors import OutputError, SpecError, shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NAME_OCTETS, _PATH_OCTETS = 255, 4000
 _MAX_LINKS = 40
@@ -46,8 +49,16 @@ def refuse_foreign_links(path: str | os.PathLike[str]) -> None:
         left += target.split("/")[::-1]
 
 
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a file in lower case, without .gz and .zst, or empty text without a suffix."""
+    name, suffix = os.path.splitext(os.fspath(path))
+    return suffix_of(name) if suffix in (".gz", ".zst") else suffix.lower()
+
+
 def make_folder(path: str | os.PathLike[str]) -> Path:
     """Create a folder for outputs and its parents. Raises OutputError for links of other users."""
+    from pathlib import Path
+
     refuse_foreign_links(path)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,6 +71,8 @@ def path_below(folder: Path, name: str, where: str = "") -> Path:
     Raises SpecError, with the position ``where``, if ``name`` is absolute, leads out of the folder, passes a
     symbolic link, or names anything but a regular file.
     """
+    from pathlib import PurePosixPath
+
     needed = "the name of a regular file below the folder, without links"
     parts = PurePosixPath(name).parts
     with suppress(UnicodeEncodeError):

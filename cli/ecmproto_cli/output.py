@@ -7,12 +7,12 @@ import os
 import select
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
 
 from ecmproto import tables
+from ecmproto.paths import suffix_of
 from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import paint, terminal_width, visible
 
@@ -40,7 +40,7 @@ def output_form(
     Returns None if neither is given. ``text`` is the format for .txt files without -T. Raises UsageError if
     -T and the suffix contradict each other, or if the format of the suffix is not in ``forms``.
     """
-    suffix = _suffix(output)
+    suffix = suffix_of(output or "")
     named = _SUFFIXES.get(suffix)
     if suffix == _ANY_TEXT:
         named = text if requested is None or requested in BINARY else requested
@@ -52,11 +52,6 @@ def output_form(
         names = ", ".join(name for name, form in _SUFFIXES.items() if form in forms)
         raise click.UsageError(f"{output}: expected a name that ends in {names}, got one of {named}")
     return requested or named
-
-
-def _suffix(output: str | None) -> str:
-    suffixes = [suffix for suffix in PurePath(output or "").suffixes if suffix not in (".gz", ".zst")]
-    return suffixes[-1].lower() if suffixes else ""
 
 
 def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:

@@ -42,7 +42,7 @@ def build(path: Path | None = None, names: Sequence[str] = ()) -> None:
         compiler.emitters.append(emitter)
         for number, done in enumerate(run(chosen)):
             print(f"{number} of {len(chosen)} steps done: {done}", file=sys.stderr)
-        path = path or library.PATH
+        path = path or Path(library.PATH)
         emitter.link(path)
         print(f"{len(list(Path(name).glob('*.o')))} kernels, {path.stat().st_size / 1e6:.1f} MB, in {path}")
     for kernel, why in sorted(emitter.left_out.items()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 
 import click
@@ -65,7 +64,11 @@ def visible(text: str) -> str:
 
 def terminal_width() -> int | None:
     """Return the width of the terminal in columns, or None if stdout is not a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def prose_width() -> int:

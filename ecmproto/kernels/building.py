@@ -75,7 +75,7 @@ class Emitter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._modules: set[str] = set()
-        self._checksums = {path: library.checksum(path) for path in library.PACKAGE.rglob("*.py")}
+        self._checksums = {path: library.checksum(path) for path in Path(library.PACKAGE).rglob("*.py")}
         self.left_out: dict[str, str] = {}
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -128,7 +128,7 @@ class Emitter:
 
     def link(self, path: Path) -> None:
         """Link the object files, and information about the sources, into the library at ``path``."""
-        files = {library.PACKAGE / name for name in COMPILERS} | _imported(self._modules)
+        files = {Path(library.PACKAGE, name) for name in COMPILERS} | _imported(self._modules)
         sources = {
             path.relative_to(library.PACKAGE).as_posix(): self._checksums[path]
             for path in sorted(files & self._checksums.keys())
@@ -190,7 +190,7 @@ def _as_text(constant: re.Match[str]) -> str:
     octets = _ESCAPED.sub(lambda match: _octet(match[1]), constant[2].encode("latin-1"))
     kind, arguments, origin = pickle.loads(octets)
     name, path, line = origin or ("", "/", 0)
-    inside = os.path.relpath(path, library.PACKAGE.parent)
+    inside = os.path.relpath(path, os.path.dirname(library.PACKAGE))
     message = [f"{kind.__module__}:{kind.__qualname__}", name, path if inside[:2] == ".." else inside, line]
     text = "\n".join(map(str, (*message, *(arguments or ())))).encode()
     if len(text) >= len(octets):

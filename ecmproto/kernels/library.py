@@ -25,21 +25,19 @@ import functools
 import json
 import os
 import pickle
-import pkgutil
 import struct
 import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import CodeType
 from typing import Any, NoReturn
 
 from ecmproto.errors import CacheWarning
 from ecmproto.kernels.arguments import append_scalars, describe
 
-PACKAGE = Path(__file__).parents[1]
-PATH = PACKAGE / "kernels" / "ecmproto-kernels.so"
+PACKAGE = os.path.dirname(os.path.dirname(__file__))
+PATH = os.path.join(PACKAGE, "kernels", "ecmproto-kernels.so")
 INFORMATION = "ecmproto_library"
 """Name of a symbol in the library. The symbol contains information about the build as JSON text."""
 RETURNS = ".returns"
@@ -51,7 +49,7 @@ _HARMLESS = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA
 class _Library:
     """Loaded library, for calls that release the interpreter lock and for calls that do not."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path
         self.released = ctypes.CDLL(str(path))
         self.held = ctypes.PyDLL(str(path))
@@ -76,14 +74,14 @@ def _loaded() -> _Library | str:
     except OSError as error:
         return (
             f"no library of kernels can be loaded: {error}"
-            if PATH.exists()
+            if os.path.exists(PATH)
             else "no library of kernels is installed"
         )
     sources = library.information.get("sources")
     changed = _changed(sources if isinstance(sources, dict) else {"": 0})  # older versions have no dict
     if changed is not None:
         why = (
-            f"the library of kernels was built from other sources than {PACKAGE / changed};"
+            f"the library of kernels was built from other sources than {os.path.join(PACKAGE, changed)};"
             " `make kernels`, or a new installation, replaces it"
         )
         warnings.warn(why, CacheWarning, stacklevel=2)
@@ -113,7 +111,7 @@ def information() -> Mapping[str, Any]:
     return {**library.information, "path": str(library.path)} if isinstance(library, _Library) else {}
 
 
-def checksum(path: Path | str) -> int | None:
+def checksum(path: str | os.PathLike[str]) -> int | None:
     """Return the checksum of a file, or ``None`` if the file cannot be read."""
     try:
         with open(path, "rb") as file:
@@ -235,8 +233,10 @@ def _raise(address: int) -> NoReturn:
     if not address:
         raise SystemError("a kernel failed without an exception")
     if ctypes.string_at(address, 1) != pickle.PROTO:
+        from pkgutil import resolve_name
+
         kind, name, path, line, *message = ctypes.string_at(address).decode().split("\n", 4)
-        error: Exception = pkgutil.resolve_name(kind)(*message)
+        error: Exception = resolve_name(kind)(*message)
     else:  # a method compiled by numba: a pickle of one frame with class, arguments and location
         octets = ctypes.c_uint64.from_address(address + _FRAME_LENGTH_AT).value
         made, values, location = pickle.loads(ctypes.string_at(address, _FRAME_LENGTH_AT + 8 + octets))
@@ -244,6 +244,7 @@ def _raise(address: int) -> NoReturn:
         name, path, line = map(str, location or ("", "", 1))
     if not name:
         raise error
-    code: CodeType = compile("\n" * (int(line) - 1) + "raise error", str(PACKAGE.parent / path), "exec")
+    file = os.path.join(os.path.dirname(PACKAGE), path)
+    code: CodeType = compile("\n" * (int(line) - 1) + "raise error", file, "exec")
     exec(code.replace(co_name=name), {"error": error})
     raise error

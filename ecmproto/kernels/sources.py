@@ -60,7 +60,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
 @functools.cache
 def _compilers() -> str:
-    return hashlib.sha256(b"".join((PACKAGE / name).read_bytes() for name in COMPILERS)).hexdigest()
+    return hashlib.sha256(b"".join(Path(PACKAGE, name).read_bytes() for name in COMPILERS)).hexdigest()
 
 
 def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:

@@ -28,7 +28,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, FunctionType
@@ -182,7 +181,9 @@ def method_errors() -> Iterator[None]:
     except EcmprotoError:
         raise
     except Exception as error:
-        lines = list(traceback.walk_tb(error.__traceback__))
+        from traceback import walk_tb
+
+        lines = list(walk_tb(error.__traceback__))
         method = _by_address.get(int(_failed[0])) or _deepest_method(lines)
         if method is None:
             raise

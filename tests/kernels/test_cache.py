@@ -332,7 +332,7 @@ def test_command_warns_once_without_a_cache(
         "first = cache._candidates\n"
         "cache._candidates = lambda *given: list(first(*given))[:1]\n"
         "from ecmproto.kernels import library\n"
-        "library.PATH = library.PACKAGE / 'nothing.so'\n"
+        "library.PATH = library.PACKAGE + '/nothing.so'\n"
         "from ecmproto.frames.capture import source\n"
         "source.COMPILE_FROM_OCTETS = source._FEW_RECORDS = 0\n"
         "from ecmproto_cli.main import main\n"
@@ -359,7 +359,7 @@ def test_truncated_file_of_capture_walk_broke_every_run(
         "import sys\n"
         "import numba\n"  # without it so few records are walked interpreted
         "from ecmproto.kernels import library\n"
-        "library.PATH = library.PACKAGE / 'nothing.so'\n"
+        "library.PATH = library.PACKAGE + '/nothing.so'\n"
         "from ecmproto.frames.capture import open_capture, source\n"
         "source.COMPILE_FROM_OCTETS = 0\n"
         "with open_capture(sys.argv[1]) as reader: print(sum(map(len, reader)))\n"

@@ -618,9 +618,8 @@ def _announced_by(value: int, ethertypes: EtherTypes) -> list[type[Layer]]:
 
 
 def _transport(formats: Dispatch) -> NDArray[np.int8]:
-    rows = [[IPv4(proto=value).following(formats, b"", 0, 0)[0] for value in range(256)],
-            [IPv6(nxt=value).following(formats, b"", 0, 0)[0] for value in range(256)]]  # fmt: skip
-    return np.array([[NUMBER_OF[cls] for cls in row if cls is not None] for row in rows], np.int8)
+    rows = [[NUMBER_OF[formats.after_ip(ip, value)] for value in range(_OCTETS)] for ip in (IP4, IP6)]
+    return np.array(rows, np.int8)
 
 
 def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:

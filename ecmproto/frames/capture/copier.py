@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from pathlib import PurePath
 from types import TracebackType
 from typing import TypeVar
 
@@ -24,6 +23,7 @@ from ecmproto.frames.capture.batch import (
 from ecmproto.frames.capture.pcapng import comments
 from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.frames.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, open_sink, packet_block
+from ecmproto.paths import suffix_of
 
 _Otherwise = TypeVar("_Otherwise", Format, None)
 
@@ -34,8 +34,7 @@ _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pca
 
 def format_of(path: str | os.PathLike[str], otherwise: _Otherwise) -> Format | _Otherwise:
     """Return the format for a file suffix (without .gz or .zst), or ``otherwise`` for other suffixes."""
-    suffixes = [suffix for suffix in PurePath(path).suffixes if suffix not in (".gz", ".zst")]
-    return _SUFFIXES.get(suffixes[-1].lower(), otherwise) if suffixes else otherwise
+    return _SUFFIXES.get(suffix_of(path), otherwise)
 
 
 class CaptureCopier:

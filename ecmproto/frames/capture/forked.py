@@ -20,7 +20,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -229,7 +228,9 @@ class _Worker:
             return
         except Exception as error:
             if not isinstance(error, EcmprotoError):
-                error.add_note(traceback.format_exc())
+                from traceback import format_exc
+
+                error.add_note(format_exc())
             self._answer.send(error)
 
     def _done(self, index: int, search: RecordSearch) -> Done | None:

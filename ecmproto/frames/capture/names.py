@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit, urlunsplit
 
 from ecmproto.errors import CaptureError, MissingDependencyError
 
@@ -54,7 +52,8 @@ def files_named(name: str) -> list[str]:
     if is_remote(name):
         names, what = _remote_files(name)
     elif os.path.isdir(name):
-        names = [str(path) for path in Path(name).iterdir() if path.is_file() and _is_capture(path.name)]
+        with os.scandir(name) as entries:
+            names = [entry.path for entry in entries if entry.is_file() and _is_capture(entry.name)]
         what = "a folder with captures (.pcap, .pcapng, .cap, also .gz and .zst)"
     else:
         import glob
@@ -79,6 +78,8 @@ def name_shown(name: str) -> str:
     """Return a name without the secrets of a URL, such as a password or a signature."""
     if "://" not in name:
         return name
+    from urllib.parse import urlsplit, urlunsplit
+
     parts = urlsplit(name)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 

@@ -10,7 +10,6 @@ removed.
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import itertools
 import os
 import stat
@@ -243,6 +242,8 @@ def _exists(name: str) -> OutputError:
 
 def _compressing(file: Any, path: str) -> Any:
     if path.endswith(".gz"):
+        import gzip
+
         # No name and no time, so that equal frames have equal octets.
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
     if path.endswith(".zst"):

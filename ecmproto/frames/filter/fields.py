@@ -202,10 +202,10 @@ def _of_layer(cls: type[Layer], field: WireField) -> Iterator[FilterField]:
         name=field.name, kind=kind, sources=(whole,), signed=signed, bits=bits, names=meta.names
     )
     if meta.length_name:
-        length = dataclasses.replace(whole, part="length")
+        length = FieldSource(format=cls, key=field.key, part="length")
         yield FilterField(name=meta.length_name, kind=kind, sources=(length,), bits=bits)
     for part in meta.parts:
-        some = dataclasses.replace(whole, part="bits", low=part.low, bits=part.bits)
+        some = FieldSource(format=cls, key=field.key, part="bits", low=part.low, bits=part.bits)
         yield FilterField(name=part.name, kind="number", sources=(some,), bits=part.bits, names=part.names)
 
 
