@@ -111,7 +111,7 @@ def read_feedback(
             length_octets=int(arrivals.octets[position]),
             msdu_at=int(engine_batch.classes.msdu_offset[position]),
             time_ns=int(arrivals.time_ns[position]),
-            known=partial(earlier.known, position),
+            number_filter=partial(earlier.numbers_before, position),
         )
         if fields:
             message[position] = len(messages)
@@ -154,11 +154,11 @@ def is_feedback(octets: bytes, msdu_at: int, ethertypes: EtherTypes) -> bool:
     return int(role) in _FEEDBACK_ROLES
 
 
-Known = Callable[[tuple[int, int]], tuple[int, int]]
+NumberFilter = Callable[[tuple[int, int]], tuple[int, int]]
 """A function that replaces the numbers of a station or flow without an earlier frame by NO_NUMBER."""
 
 
-def _as_found(numbers: tuple[int, int]) -> tuple[int, int]:
+def _unchanged(numbers: tuple[int, int]) -> tuple[int, int]:
     return numbers
 
 
@@ -172,17 +172,23 @@ class FeedbackReader:
         self._context = context
         self._flows = flows
         self._counters = counters
-        self._known: Known = _as_found
+        self._number_filter: NumberFilter = _unchanged
 
     def fields(
-        self, octets: bytes, *, length_octets: int, msdu_at: int, time_ns: int, known: Known = _as_found
+        self,
+        octets: bytes,
+        *,
+        length_octets: int,
+        msdu_at: int,
+        time_ns: int,
+        number_filter: NumberFilter = _unchanged,
     ) -> list[dict[str, int]]:
         """Return the fields of the messages in a feedback frame.
 
         ``octets`` are the captured octets of the frame, and ``length_octets`` is the length of the frame,
         both without FCS. ``msdu_at`` is the offset of the MSDU.
         """
-        self._known = known
+        self._number_filter = number_filter
         if int.from_bytes(octets[msdu_at : msdu_at + _TYPE_OCTETS]) == self._context.ethertypes.mac_control:
             messages = self._flow_control(octets)
         else:
@@ -193,7 +199,7 @@ class FeedbackReader:
 
     def _message(self, octets: bytes, length_octets: int) -> list[dict[str, int]]:
         mac = octets[:ADDRESS_OCTETS]
-        station, _ = self._known(self._flows.find(mac))
+        station, _ = self._number_filter(self._flows.find(mac))
         station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
         parsed = self._machine.parse_feedback(
             octets, station_mac, self._context, self._counters.mechanism, length_octets=length_octets
@@ -206,16 +212,16 @@ class FeedbackReader:
     def _flow(self, mac: bytes, about: AboutFlow) -> int:
         """Return the number of the flow of station ``mac`` that a message is about, or NO_NUMBER."""
         if about.queue_pair is not None:
-            return self._known(self._flows.find_queue_pair(mac, about.queue_pair))[1]
+            return self._number_filter(self._flows.find_queue_pair(mac, about.queue_pair))[1]
         if about.cn_flow is not None:
             numbers = self._flows.find(mac, priority=about.priority, cn_flow=about.cn_flow)
-            _, flow = self._known(numbers)
+            _, flow = self._number_filter(numbers)
             if flow != NO_NUMBER:
                 return flow
         numbers = self._flows.find(
             mac, destination=about.destination, vlan=about.vlan, priority=about.priority
         )
-        _, flow = self._known(numbers)
+        _, flow = self._number_filter(numbers)
         if flow == NO_NUMBER and about.among is not None:
             flow = self._queued_flow(mac, about, about.among)
         return flow if about.given in (None, flow) else NO_NUMBER
@@ -224,13 +230,13 @@ class FeedbackReader:
         """Return the number, within ``among``, of a flow from station ``mac`` to the message's source."""
         for priority in range(PRIORITIES) if about.priority is None else ():
             numbers = self._flows.find(mac, destination=about.destination, vlan=about.vlan, priority=priority)
-            _, flow = self._known(numbers)
+            _, flow = self._number_filter(numbers)
             if flow in among:
                 return flow
         return NO_NUMBER
 
     def _flow_control(self, octets: bytes) -> list[dict[str, int]]:
-        if self._known(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]))[0] >= 0:
+        if self._number_filter(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]))[0] >= 0:
             self._counters.counts.own_pauses += 1
             return []
         messages = flow_control_fields(
@@ -247,7 +253,7 @@ class _EarlierFrames:
         self._flows = flows
         self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
 
-    def known(self, position: int, numbers: tuple[int, int]) -> tuple[int, int]:
+    def numbers_before(self, position: int, numbers: tuple[int, int]) -> tuple[int, int]:
         """Return ``numbers`` if frames before ``position`` use these numbers, in this batch or earlier
         batches.
         """
