@@ -419,6 +419,31 @@ def prefetching(_: Any, part: Any, offset: Any) -> Any:
     return types.none(part, types.int64), code
 
 
+def _word_at(context: Any, builder: Any, words: Any, array: Any, index: Any) -> Any:
+    return builder.gep(arrayobj.make_array(words)(context, builder, array).data, [index])
+
+
+def loading(_: Any, words: Any, index: Any) -> Any:
+    """Return the type of `atomics.load_acquire`, and the function that generates the code."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _word_at(context, builder, words, *arguments)
+        return builder.load_atomic(address, "acquire", _WORD_OCTETS)
+
+    return types.int64(words, types.int64), code
+
+
+def storing(_: Any, words: Any, index: Any, value: Any) -> Any:
+    """Return the type of `atomics.store_release`, and the function that generates the code."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _word_at(context, builder, words, *arguments[:2])
+        builder.store_atomic(arguments[2], address, "release", _WORD_OCTETS)
+        return context.get_dummy_value()
+
+    return types.none(words, types.int64, types.int64), code
+
+
 def viewing(dtype: Any, field: str) -> Any:
     """Return the typing function for a function of `structs.payload_view`.
 
