@@ -38,9 +38,11 @@ from ecmproto.control.engine.arrivals import Arrivals
 from ecmproto.control.engine.event_heap import first, first_beside, first_ns, set_due
 from ecmproto.control.engine.frame_pool import NOWHERE, append, give_back, take, take_first
 from ecmproto.control.engine.gauge import step_of
+from ecmproto.control.engine.mail import enlarge_mailbox, lengthened_records
 from ecmproto.control.engine.messages import (
     count_message,
     message_frame,
+    post_frame,
     put_in_flight,
     send_of_port,
     send_out_of_band,
@@ -51,6 +53,7 @@ from ecmproto.control.engine.network import (
     ECMP,
     NetworkState,
     add_frames,
+    is_foreign,
     lengthen_in_flight,
     lengthen_tight_ring,
     max_traced_frames,
@@ -92,6 +95,8 @@ _MANY_PORTS = 256
 _PORT_LEVEL, _FRAME_LEVEL, _NEXT_PORT_LEVEL = 6, 4, 3
 """Levels in the heap of ports whose first entries are prefetched; entries at lower levels are due sooner."""
 _PORT_LINES = 14
+_SERIAL_SHIFT = 12
+"""Number of low bits of a serial number that distinguish offers of one time, in a part of a network."""
 
 
 @compiled
@@ -115,6 +120,7 @@ def run(
     loop, count = network.loop, arrivals.time_ns.size
     timers, ports = network.timers, len(network.ports)
     loop.source_ns, loop.report_ns = sources.next_source_ns(), receivers.next_report_ns()
+    until_ns, is_part = min(loop.change_ns, loop.window_ns), len(network.part_of) > 0
     ticked, spare = False, 0
     while True:
         if spare == 0 or loop.tight_port != NOWHERE:
@@ -123,25 +129,29 @@ def run(
                 break
         spare -= 1
         port_ns = first_ns(network.port_events)
-        message_ns = _message_ns(network)
+        message_ns = next_message_ns(network)
         entry_ns = first_ns(network.events)
         report_ns, source_ns = loop.report_ns, loop.source_ns
         arrival_ns = NEVER_NS
         if position < count:
             arrival_ns = arrivals.time_ns[position]
         elif not last or (
-            network.pool.stock.used == 0 and loop.sent == loop.received and source_ns == NEVER_NS
+            network.pool.stock.used == 0
+            and loop.sent == loop.received
+            and source_ns == NEVER_NS
+            and not is_part
         ):
             break
         tick_ns = first_ns(timers)
         other_ns = min(min(port_ns, message_ns), min(report_ns, min(entry_ns, min(source_ns, arrival_ns))))
-        if min(tick_ns, other_ns) >= loop.change_ns:
+        if min(tick_ns, other_ns) >= until_ns:
             loop.changes = 1
-            _end_all_quietly(network, sources, loop.change_ns - 1)
+            if until_ns == loop.change_ns:
+                _end_all_quietly(network, sources, until_ns - 1)
             break
         if tick_ns < other_ns and ticked and ports == 1 and network.ports[0].line.in_service_octets == 0:
             # Nothing changes between the ticks of an idle port, so one call processes all ticks.
-            tick_ns = min(other_ns, loop.change_ns - 1)
+            tick_ns = min(other_ns, until_ns - 1)
         now_ns = min(tick_ns, other_ns)
         ticked = port_ns > now_ns and tick_ns <= now_ns
         loop.now_ns = now_ns
@@ -196,6 +206,8 @@ def spare_events(network: NetworkState) -> int:
         # The messages of an event are sent before the next event.
         spare = spare if messages >= EVENT_MESSAGES else 0
         spare = min(spare, len(network.stop_events) - network.stop_count.logged)
+    if len(network.part_of) > 0:
+        spare = min(spare, _spare_mail(network))
     if loop.is_tracing == 1:
         spare = min(spare, (len(network.traced) - network.log.traced) // max_traced_frames(network))
     return spare if loop.tight_port == NOWHERE else 0
@@ -219,9 +231,32 @@ def _spare_flights(network: NetworkState) -> int:
     return max(0, spare // (EVENT_MESSAGES + copies))
 
 
+@compiled
+def _spare_mail(network: NetworkState) -> int:
+    """Return the number of further events for which the mailboxes and the list of begun flows have
+    capacity.
+    """
+    begun = len(network.offers.begun) - network.offers.count.begun
+    spare = begun // (EVENT_MESSAGES + MAX_OFFERS)
+    for number in range(network.loop.parity, len(network.mail), 2):
+        mailbox = network.mail[number]
+        spare = min(spare, (len(mailbox.frames) - mailbox.count.frames) // EVENT_MESSAGES)
+        messages = len(mailbox.messages) - mailbox.count.messages
+        spare = min(spare, messages // (EVENT_MESSAGES * (1 + len(network.links))))
+        if len(mailbox.begun) < len(network.offers.begun):
+            spare = 0
+    return spare
+
+
 def enlarge_stores(network: NetworkState) -> None:
     """Enlarge the exhausted stores that cannot be drained."""
     lengthen_tight_ring(network)
+    if len(network.part_of) and _spare_mail(network) == 0:
+        offers = network.offers
+        if offers.count.begun:
+            offers.begun = lengthened_records(offers.begun)
+        for mailbox in network.mail[network.loop.parity :: 2]:
+            enlarge_mailbox(mailbox, len(offers.begun))
     if _spare_frames(network) == 0:
         add_frames(network)
     if _spare_flights(network) == 0:
@@ -229,7 +264,8 @@ def enlarge_stores(network: NetworkState) -> None:
 
 
 @inlined
-def _message_ns(network: NetworkState) -> int:
+def next_message_ns(network: NetworkState) -> int:
+    """Return the arrival time of the first message in flight; NEVER_NS without messages."""
     loop = network.loop
     if loop.sent == loop.received:
         return NEVER_NS
@@ -323,10 +359,10 @@ def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
         return
     number = entry - ports
     if number < len(network.controls):
-        control = network.controls[number]
-        tick(network.ports[0], control, outbox, now_ns)
+        control, switch = network.controls[number], _switch_of(network, number)
+        tick(network.ports[network.switches[switch].first_port], control, outbox, now_ns)
         set_due(network.timers, entry, control.next_timer_ns())
-        stop_feeds(network, posted, _switch_of(network, number), now_ns)
+        stop_feeds(network, posted, switch, now_ns)
         return
     gate_port(network, number - len(network.controls), now_ns)
 
@@ -404,9 +440,13 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
     offers, loop = network.offers, network.loop
     for number in range(offers.count.posted):
         offer: Offer = offers.records[number]
+        loop.serial += 1
+        if len(network.part_of) > 0:
+            loop.serial = max(loop.serial, now_ns << _SERIAL_SHIFT)
+            if is_foreign(network, offer.station):
+                continue
         index = take(network.pool)
         frame = network.pool.frames[index]
-        loop.serial += 1
         frame.serial = loop.serial
         frame.station = offer.station
         frame.destination = offer.destination
@@ -506,6 +546,9 @@ def _depart(
         outbox.posted.cause = NO_CAUSE
         send_of_port(network, posted, number, now_ns)
         frame.arrival_ns = now_ns + output.delay_ns
+        if output.next_part != network.loop.part:
+            post_frame(network, index, number)
+            return
         queue = network.lines[number]
         if output.counts_only == 1:
             _end_quietly(network, sources, number, now_ns)
@@ -568,7 +611,7 @@ def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> 
     This call is needed before counts are read.
     """
     for number in range(len(network.ports)):
-        if network.outputs[number].counts_only == 1:
+        if network.outputs[number].counts_only == 1 and not is_foreign(network, len(network.links) + number):
             _end_quietly(network, sources, number, until_ns)
 
 

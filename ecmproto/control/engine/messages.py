@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ecmproto.control.engine.event_heap import set_due
-from ecmproto.control.engine.frame_pool import NOWHERE, append, take
+from ecmproto.control.engine.frame_pool import NOWHERE, append, give_back, take
 from ecmproto.control.engine.network import (
     DATA_FRAME,
     FLOW_CONTROL_FRAME,
@@ -12,6 +12,7 @@ from ecmproto.control.engine.network import (
     MESSAGE_TYPES,
     Feed,
     NetworkState,
+    is_foreign,
     occupy,
     stack_of,
 )
@@ -137,6 +138,9 @@ def send_out_of_band(network: NetworkState, message: Message, sender: int) -> No
 @inlined
 def put_in_flight(network: NetworkState, message: Message, station: int, due_ns: int) -> None:
     """Send ``message`` to ``station``, after all messages in flight that are due at or before ``due_ns``."""
+    if is_foreign(network, station):
+        _post_message(network, message, station, due_ns)
+        return
     loop, mask = network.loop, len(network.in_flight) - 1
     index = loop.sent
     if loop.same_delays == 0:
@@ -148,6 +152,35 @@ def put_in_flight(network: NetworkState, message: Message, station: int, due_ns:
     network.in_flight[index & mask].station = station
     network.due_ns[index & mask] = due_ns
     loop.sent += 1
+
+
+@compiled
+def _post_message(network: NetworkState, message: Message, station: int, due_ns: int) -> None:
+    """Put a message for a station or port of another part into the mailbox."""
+    mailbox = network.mail[2 * network.part_of[station] + network.loop.parity]
+    index = mailbox.count.messages
+    mailbox.messages[index] = message
+    mailbox.messages[index].station = station
+    mailbox.due_ns[index] = due_ns
+    mailbox.count.messages += 1
+    mailbox.count.first_ns = min(mailbox.count.first_ns, due_ns)
+
+
+@compiled
+def post_frame(network: NetworkState, index: int, port: int) -> None:
+    """Put a frame on the line after ``port``, which ends in another part, into the mailbox."""
+    mailbox = network.mail[2 * network.outputs[port].next_part + network.loop.parity]
+    number, frame = mailbox.count.frames, network.pool.frames[index]
+    mailbox.frames[number] = frame
+    mailbox.ports[number] = port
+    if frame.carries == 1:
+        mailbox.carried[number] = network.carried[index]
+    stack = stack_of(network, index)
+    for record in range(len(stack)):
+        mailbox.stacks[number * len(stack) + record] = stack[record]
+    mailbox.count.frames += 1
+    mailbox.count.first_ns = min(mailbox.count.first_ns, frame.arrival_ns)
+    give_back(network.pool, index)
 
 
 @compiled

@@ -18,6 +18,7 @@ from ecmproto.control.engine.config import LoopConfig, PortConfig, RateChange
 from ecmproto.control.engine.event_heap import EventHeap, new_event_heap, set_all_due, with_entries
 from ecmproto.control.engine.frame_pool import NOWHERE, Pool, Queue, enlarge_pool, new_pool, new_queues
 from ecmproto.control.engine.gauge import PRIORITIES
+from ecmproto.control.engine.mail import Mailbox
 from ecmproto.control.engine.port import NO_LIMIT, Port, lengthen_ring, new_port
 from ecmproto.control.engine.traffic import Offers, new_offers
 from ecmproto.control.mechanisms.api.machine import Machine
@@ -33,7 +34,7 @@ from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.gate import Gates, new_gates
 from ecmproto.control.mechanisms.pause.parameters import PFCReactionParameters
 from ecmproto.kernels.kernel import expanded, inlined
-from ecmproto.kernels.record import columns, new_record, new_records
+from ecmproto.kernels.record import columns, new_record, new_records, record_from
 from ecmproto.kernels.structs import Draws, Struct
 from ecmproto.units import NS_PER_S
 
@@ -147,8 +148,14 @@ class Loop:
     now_ns: int
     change_ns: int
     """Time in ns at which the loop must stop for a change, such as a rate change; NEVER_NS for no change."""
+    window_ns: int
+    """End of the time window of a part, in ns; NEVER_NS in an undivided network."""
     changes: int
-    """1 if the loop has reached ``change_ns`` and waits for the change, otherwise 0."""
+    """1 if the loop has reached ``change_ns`` or ``window_ns``, otherwise 0."""
+    part: int
+    """Number of the part of a divided network; 0 in an undivided network."""
+    parity: int
+    """Index, 0 or 1, of the mailboxes of the current window."""
     same_delays: int
     """1 if messages have equal delays to all stations, so that messages arrive in the order of sending."""
     overhead_octets: int
@@ -183,7 +190,7 @@ class Loop:
     tight_priority: int
     """Priority of the ring that is almost full at ``tight_port``."""
     serial: int
-    """Number of offered frames."""
+    """Number of the last offered frame; in a part, offers of all parts are numbered in order of time."""
     events: int
     source_ns: int
     """Time of the first source event, in ns."""
@@ -244,6 +251,8 @@ class Output:
     """Station at the end of the line; NOWHERE if the line ends at a switch."""
     delay_ns: int
     """Delay in ns from a frame's last bit to the end of the line."""
+    next_part: int
+    """Part of a divided network with the end of the line; 0 in an undivided network."""
     control: int
     """Flow control point that watches the port; NOWHERE without flow control."""
     ends: int
@@ -401,6 +410,9 @@ class NetworkState(Struct):
 
     ``timers`` contains the congestion point of each port, the flow control points, and the end of a pause for
     each port.
+
+    In a divided network, each part has a state (`engine.parts`). Ports, switches and stations have the same
+    records in all states. A line that crosses the cut belongs to the part at its end.
     """
 
     loop: Loop
@@ -463,6 +475,10 @@ class NetworkState(Struct):
     passages: Sequence[Passage]
     traced: Sequence[TracedFrame]
     traced_messages: MutableSequence[Message]
+    part_of: NDArray[np.int64]
+    """Part of each station and each port, numbered after the stations; empty in an undivided network."""
+    mail: Sequence[Mailbox]
+    """Two mailboxes for each part, for odd and even windows; empty in an undivided network."""
 
 
 def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
@@ -498,7 +514,7 @@ def new_network(
     ``total_only``, gauges have neither statistics of priorities nor a trace.
     """
     loop = new_record(Loop)
-    loop.change_ns = next_change_ns(ports[0].rate_changes)
+    loop.change_ns, loop.window_ns = next_change_ns(ports[0].rate_changes), NEVER_NS
     loop.overhead_octets = ports[0].overhead_octets
     loop.stack_records = stack_records
     loop.watched_priority, loop.isolated_queue = isolation or (NOWHERE, NOWHERE)
@@ -557,6 +573,8 @@ def new_network(
         passages=new_records(Passage, _PASSAGES),
         traced=new_records(TracedFrame, 1),
         traced_messages=_ring(1),
+        part_of=np.zeros(0, np.int64),
+        mail=[],
     )
     columns(network.links)["queue_octets"] = config.queue_octets
     columns(network.links)["input"], columns(network.links)["whole"] = NOWHERE, 1
@@ -568,6 +586,31 @@ def new_network(
     )
     schedule_points(network)
     return network
+
+
+def new_stores(
+    network: NetworkState, part_of: NDArray[np.int64], mail: Sequence[Mailbox], draws: Draws, begun: int
+) -> NetworkState:
+    """Return a state with the ports, switches and stations of ``network``, and with empty stores.
+
+    The stores are the event heaps, frames, messages and counts that a part of a divided network changes for
+    stations and ports of other parts. ``begun`` is the capacity for flows that began.
+    """
+    stores = NetworkState(*network)
+    stores.loop, stores.log = record_from(Loop, network.loop), new_record(Log)
+    stores.pool = new_pool(_FIRST_FRAMES)
+    stores.stacks = np.zeros(len(stores.pool.frames) * network.loop.stack_records, np.int64)
+    stores.carried = _ring(len(stores.pool.frames) if network.loop.in_band else 1)
+    for name in ("events", "port_events", "timers"):
+        setattr(stores, name, new_event_heap(len(getattr(network, name).due_ns) // 2))
+    stores.lines, stores.on_link = new_queues(len(network.lines)), new_queues(len(network.on_link))
+    stores.in_flight, stores.due_ns = _ring(2 * _MESSAGES), np.zeros(2 * _MESSAGES, np.int64)
+    stores.outbox, stores.offers = new_outbox(_MESSAGES), new_offers(begun=begun)
+    stores.notes, stores.note_count = new_records(Note, _NOTES), new_record(NoteCount)
+    stores.stop_events, stores.stop_count = new_records(StopEvent, _STOP_EVENTS), new_record(StopEventCount)
+    stores.flow_counts = new_records(FlowCount, len(network.flow_counts))
+    stores.draws, stores.part_of, stores.mail = draws, part_of, mail
+    return stores
 
 
 def _gates(count: int, config: LoopConfig) -> Gates:
@@ -655,6 +698,12 @@ def clear_stack(network: NetworkState, index: int) -> None:
     stack = stack_of(network, index)
     for record in range(len(stack)):
         stack[record] = 0
+
+
+@inlined
+def is_foreign(network: NetworkState, number: int) -> bool:
+    """Return whether another part has a station or a port; ports are numbered after the stations."""
+    return bool(len(network.part_of) > 0 and network.part_of[number] != network.loop.part)
 
 
 @inlined

@@ -56,25 +56,46 @@ class Completion:
     """Time in ns since the start of the transaction or flow, including its wait for earlier flows."""
 
 
+class BegunFlow:
+    """Flow of a given size that began at its source, for the part of the network with its destination; a
+    record.
+    """
+
+    source: int
+    serial: int
+    """Number of the flow at its source."""
+    octets: int
+    began_ns: int
+
+
 class OfferCount:
-    """Numbers of offers and completions; a record."""
+    """Numbers of offers, completions and begun flows; a record."""
 
     posted: int
     completed: int
+    begun: int
 
 
 class Offers(Struct):
-    """Offers of one call, ``records[:count.posted]``, and all completions not yet processed."""
+    """Offers of one call, ``records[:count.posted]``, and all completions not yet processed.
+
+    ``begun`` contains the flows that began in the current window of a divided network. It has no capacity in
+    other networks.
+    """
 
     count: OfferCount
     records: Sequence[Offer]
     completions: Sequence[Completion]
+    begun: Sequence[BegunFlow]
 
 
-def new_offers(completions: int = 1024) -> Offers:
-    """Return empty stores for the offers of one call, and for ``completions`` completions."""
+def new_offers(completions: int = 1024, begun: int = 0) -> Offers:
+    """Return empty stores for the offers of one call, for ``completions``, and for ``begun`` flows."""
     return Offers(
-        new_record(OfferCount), new_records(Offer, MAX_OFFERS), new_records(Completion, completions)
+        new_record(OfferCount),
+        new_records(Offer, MAX_OFFERS),
+        new_records(Completion, completions),
+        new_records(BegunFlow, begun),
     )
 
 
@@ -104,6 +125,19 @@ def post_completion(offers: Offers, source: int, octets: int, began_ns: int, now
     offers.count.completed += 1
 
 
+@inlined
+def post_begun(offers: Offers, source: int, serial: int, octets: int, began_ns: int) -> None:
+    """Post a flow that has begun, if the network is divided."""
+    if len(offers.begun) == 0:
+        return
+    begun = offers.begun[offers.count.begun]
+    begun.source = source
+    begun.serial = serial
+    begun.octets = octets
+    begun.began_ns = began_ns
+    offers.count.begun += 1
+
+
 @interface
 class Sources(Protocol):
     """Interface for the sources of all hosts; ``offers`` is empty when a method is called."""
@@ -128,6 +162,9 @@ class Sources(Protocol):
         ``is_marked`` is true if a congestion point has marked the frame (ECN).
         """
 
+    def on_flow_begun(self, begun: BegunFlow) -> None:
+        """Expect the frames of a flow that began in another part of the network."""
+
 
 class NoSources(Struct):
     """Sources of hosts that offer no traffic."""
@@ -148,4 +185,7 @@ class NoSources(Struct):
     def on_frame_delivered(
         self, source: int, number: int, echo: int, is_marked: bool, now_ns: int, offers: Offers
     ) -> None:
+        """Do nothing."""
+
+    def on_flow_begun(self, begun: BegunFlow) -> None:
         """Do nothing."""

@@ -26,10 +26,12 @@ all random numbers, in the order of events: equal seeds give equal frames.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +45,7 @@ from ecmproto.control.engine.event_heap import (
     set_all_due,
     set_due,
 )
-from ecmproto.control.engine.traffic import Offers, can_offer
+from ecmproto.control.engine.traffic import BegunFlow, Offers, can_offer, post_begun
 from ecmproto.control.lab.model import Flow, Pattern
 from ecmproto.control.lab.setup.captured import CapturedFrames, captured_frames
 from ecmproto.control.lab.traffic.scoreboard import Scoreboard
@@ -106,6 +108,12 @@ _NUMBERS = {
 _OF_A_RATE = (Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, Pattern.SIZES)
 
 _IN_FLOWS = (_SIZES, _SCHEDULE)
+_DEPENDENT = (Pattern.SIZES, Pattern.TRANSACTIONS)
+"""Patterns that draw random numbers at times that depend on the network."""
+_FROM_TIMERS = (
+    Pattern.SATURATING, Pattern.CBR, Pattern.BERNOULLI, Pattern.POISSON, Pattern.ON_OFF, Pattern.CAPTURE
+)  # fmt: skip
+"""Patterns whose timers do not depend on the network."""
 
 _IN_NIC = 2
 """Number of frames that a busy source keeps in its NIC: a frame in transmission and a waiting frame."""
@@ -241,6 +249,11 @@ class TrafficSources(Struct):
                     for at in range(sender.releases, sender.releases_end):
                         set_due(self.events, self.awaited[at], now_ns)
 
+    def on_flow_begun(self, begun: BegunFlow) -> None:
+        """Expect the frames of a flow that began in another part of the network."""
+        source = self.records[begun.source]
+        _expect_flow(self, source, begun.serial, begun.octets, begun.began_ns)
+
 
 @inlined
 def _notify_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
@@ -346,7 +359,7 @@ def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) 
                     return source.timer_ns
                 if not _may_begin(sources, source):
                     return NEVER_NS
-                _begin_flow(sources, source)
+                _begin_flow(sources, source, index, offers)
             octets = min(source.frame_octets, source.backlog_octets)
             source.backlog_octets -= octets
         source.in_nic += 1
@@ -364,7 +377,7 @@ def _may_begin(sources: TrafficSources, source: TrafficSource) -> bool:
 
 
 @compiled
-def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
+def _begin_flow(sources: TrafficSources, source: TrafficSource, index: int, offers: Offers) -> None:
     """Begin the flow that has arrived, and set the arrival time of the next flow."""
     if source.pattern == _SCHEDULE:
         size = sources.table.octets[source.table_at]
@@ -373,13 +386,22 @@ def _begin_flow(sources: TrafficSources, source: TrafficSource) -> None:
         size = drawn_octets(sources.table, source, sources.draws)
     source.serial += 1
     source.backlog_octets = size
-    flight = sources.flights[source.flights + (source.serial & (_FLIGHTS - 1))]
-    source.incomplete += int(flight.serial != _NO_FLOW)
-    flight.serial = source.serial
-    flight.octets = size
-    flight.began_ns = source.timer_ns
-    flight.missing_frames = -(-size // source.frame_octets)
+    _expect_flow(sources, source, source.serial, size, source.timer_ns)
+    post_begun(offers, index, source.serial, size, source.timer_ns)
     next_arrival(sources.table, source, sources.draws)
+
+
+@inlined
+def _expect_flow(
+    sources: TrafficSources, source: TrafficSource, serial: int, octets: int, began_ns: int
+) -> None:
+    """Enter a flow into the flows in flight, in place of an incomplete earlier flow."""
+    flight = sources.flights[source.flights + (serial & (_FLIGHTS - 1))]
+    source.incomplete += int(flight.serial != _NO_FLOW)
+    flight.serial = serial
+    flight.octets = octets
+    flight.began_ns = began_ns
+    flight.missing_frames = -(-octets // source.frame_octets)
 
 
 def source_count(flow: Flow) -> int:
@@ -432,6 +454,43 @@ def new_sources(
     set_all_due(sources.events, due_times_ns)
     _set_awaited(sources, of_sources)
     return sources
+
+
+def sources_of_part(
+    sources: TrafficSources,
+    flows: Sequence[Flow],
+    is_own: NDArray[np.bool_],
+    generator: np.random.Generator,
+) -> TrafficSources:
+    """Return a copy of new ``sources`` for a part of a network, which sends only the frames of its hosts.
+
+    The copy also runs the timers of other parts' sources, if these timers do not depend on the network. The
+    random numbers are then the same as in an undivided network, and so is the order of frames offered at the
+    same time. If other sources draw random numbers, the copy runs only own timers, with the random numbers of
+    ``generator``.
+    """
+    of_sources = [flow for flow in flows for _ in range(source_count(flow))]
+    is_run = is_own
+    if not any(flow.pattern in _DEPENDENT for flow in of_sources):
+        is_run = is_own | np.array([flow.pattern in _FROM_TIMERS for flow in of_sources], np.bool_)
+        generator = copy.deepcopy(sources.draws.generator)
+    due_ns = sources.events.due_ns[len(sources.events.due_ns) // 2 :][: len(of_sources)]
+    events = new_event_heap(max(1, len(of_sources)))
+    set_all_due(events, np.where(is_run, due_ns, NEVER_NS))
+    tcp = sources.connections
+    return TrafficSources(
+        events,
+        sources.awaited,
+        _copied(sources.records),
+        _copied(sources.flights),
+        sources.table,
+        Connections(_copied(tcp.records), _copied(tcp.boards), tcp.segments.copy(), tcp.table),
+        Draws(generator),
+    )
+
+
+def _copied(records: Any) -> Any:
+    return columns(records).copy()
 
 
 def _set_awaited(sources: TrafficSources, flows: Sequence[Flow]) -> None:
