@@ -279,6 +279,7 @@ _GENERAL = (
             f"lab run e2cm-mice-elephant {_SHORT}",
             f"lab run dcqcn-incast {_SHORT}",
             f"lab run incast-victim {_SHORT}",
+            f"lab run incast-victim {_SHORT} --parts 2",
             "lab run link-failure",
             f"lab run @data.pcap --mechanism qcn {_SHORT}",
         ),

@@ -395,6 +395,7 @@ def lab(
     seed: int | None = None,
     seeds: int = 1,
     jobs: int = 1,
+    parts: int = 1,
     show: Iterable[str] = (),
     outside: bool = False,
 ) -> Outcome:
@@ -402,9 +403,9 @@ def lab(
 
     ``scenario`` is the name of a bundled scenario, or a TOML file. ``set`` contains values of the scenario,
     such as ``{"duration": "50ms"}``. ``seeds`` is the number of consecutive seeds, which start at ``seed``.
-    If ``seed`` is ``None``, the seed of the scenario is used. ``jobs`` is the number of processes. ``show``
-    contains additional figures. With ``outside``, the scenario may name files outside its folder. Raises
-    SpecError and ParameterError.
+    If ``seed`` is ``None``, the seed of the scenario is used. ``jobs`` is the number of processes. The
+    network is divided into ``parts`` parts, which run at the same time. ``show`` contains additional figures.
+    With ``outside``, the scenario may name files outside its folder. Raises SpecError and ParameterError.
     """
     changes = Changes(
         variant=variant,
@@ -417,7 +418,7 @@ def lab(
     experiment = changed.experiment()
     named = {name: changes.named(base, name).experiment() for name in runs_named(experiment, figures=figures)}
     first = changed.seed if seed is None else seed
-    runs = Runs({"": experiment, **named}, range(first, first + seeds), jobs=jobs)
+    runs = Runs({"": experiment, **named}, range(first, first + seeds), jobs=jobs, parts=parts)
     runs.run()
     others = {name: each for name, each in runs.results.items() if name}
     return Outcome(experiment, runs.results[""], variant=changed.variant, others=others, figures=figures)

@@ -122,5 +122,5 @@ def test_stacks_grow_by_one_record_a_hop(tmp_path: Path) -> None:
         before = tags
     times = [(tag.time1, tag.time2, tag.time3, tag.time4, tag.time5) for tag in before.values()]
     assert all(list(each) == sorted(set(each)) for each in times)
-    assert simulation.machine.counters(simulation._senders)["unmeasured"] == 0
+    assert simulation.machine.counters(simulation._senders[0])["unmeasured"] == 0
     assert result.conservation.missing_frames == result.conservation.dropped_frames == 0

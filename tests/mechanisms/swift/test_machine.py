@@ -73,5 +73,5 @@ def test_tags_count_the_switches_of_a_path(tmp_path: Path) -> None:
         assert len(tags) > 5
         assert {tag.nhop for tag in tags} == {hops}
         assert len({tag.time1 for tag in tags}) > 5
-    counts = simulation.machine.counters(simulation._senders)
+    counts = simulation.machine.counters(simulation._senders[0])
     assert counts["increases"] == counts["acks"] > 5

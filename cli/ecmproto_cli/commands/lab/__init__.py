@@ -272,17 +272,20 @@ def run_experiments(
     seeds: Sequence[int],
     *,
     jobs: int | None,
+    parts: int = 1,
     as_json: bool,
     trace: PcapngWriter | None = None,
 ) -> Runs:
     """Run experiments with all seeds, and return the results.
 
-    Ctrl-C ends the runs, but keeps the finished results. ``trace`` receives the frames of the first run.
+    By default, the number of processes times ``parts`` is at most the number of cores. Ctrl-C ends the runs,
+    but keeps the finished results. ``trace`` receives the frames of the first run.
     """
     from ecmproto.control.lab.results.running import Runs
 
     count = len(experiments) * len(seeds)
-    runs = Runs(experiments, seeds, jobs=min(jobs or processors(), count), trace=trace)
+    jobs = min(jobs or max(1, processors() // parts), count)
+    runs = Runs(experiments, seeds, jobs=jobs, parts=parts, trace=trace)
     reporter = ProgressReporter(as_json=as_json, runs=count)
 
     def done(result: RunResult) -> None:

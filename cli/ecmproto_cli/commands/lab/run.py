@@ -114,6 +114,10 @@ class Reports:
     multiple=True,
     help="Also show this figure, such as 'rate.settling(r1, 5%)'.",
 )
+@click.option(
+    "--parts", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N",
+    help="Divide the network into N parts, and simulate the parts of a run at the same time.",
+)  # fmt: skip
 @write_option("Write all frames of the first run as pcapng, with an interface for each direction of a link.")
 @report_options
 @click.option(
@@ -126,6 +130,7 @@ def command(
     seeding: Seeding,
     expectations: tuple[str, ...],
     figures: tuple[str, ...],
+    parts: int,
     output: str | None,
     reports: Reports,
     form: str,
@@ -140,6 +145,7 @@ def command(
 
     \b
     ecmproto lab run bcn-parking-lot --seeds 5
+    ecmproto lab run all-to-all --parts 2
     ecmproto lab run qcn-baseline-1 --mechanism pfc --report pfc.html
     ecmproto lab run mine.toml --set duration=50ms --expect 'queue.p99 < 40kB' --expect 'drops == 0'
     ecmproto lab run bcn-symmetric --set duration=20ms -w frames.pcapng
@@ -163,7 +169,9 @@ def command(
         experiments[name] = setup.named(base, name).experiment()
     seeds = seeding.all_seeds(applied)
     with _tracing(output, force=reports.force) as trace:
-        runs = run_experiments(experiments, seeds, jobs=seeding.jobs, as_json=form == "ndjson", trace=trace)
+        runs = run_experiments(
+            experiments, seeds, jobs=seeding.jobs, parts=parts, as_json=form == "ndjson", trace=trace
+        )
     others = {name: each for name, each in runs.results.items() if name}
     outcome = Outcome(experiment, runs.results[""], variant=applied.variant, others=others, figures=figures)
     checks = [outcome.check(each) for each in expected]

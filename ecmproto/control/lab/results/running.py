@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from ecmproto._version import __version__
@@ -21,7 +22,7 @@ WatchOf = Callable[[Experiment, int], Watch]
 
 
 class Runs:
-    """Experiments by name, all run on the same seeds.
+    """Experiments by name, all run on the same seeds, and in the same number of parts.
 
     ``stopped`` is true after a watch or Ctrl-C has ended a run. All frames of the first run are written to
     ``trace``.
@@ -33,11 +34,13 @@ class Runs:
         seeds: Sequence[int],
         *,
         jobs: int = 1,
+        parts: int = 1,
         trace: PcapngWriter | None = None,
     ) -> None:
         self.experiments: dict[str, Experiment] = dict(experiments)
         self.seeds: list[int] = list(seeds)
         self.jobs = jobs
+        self.parts = parts
         self.trace = trace
         self.stopped: bool = False
         self.results: dict[str, list[RunFigures]] = {}
@@ -65,11 +68,11 @@ class Runs:
         for number, (name, experiment, seed) in enumerate(here):
             watch = watch_of(experiment, seed) if watch_of else None
             trace = None if number else self.trace
-            yield name, simulate(experiment, seed=seed, watch=watch, trace=trace)
+            yield name, simulate(experiment, seed=seed, parts=self.parts, watch=watch, trace=trace)
         if left := tasks[len(here) :]:
             context = multiprocessing.get_context("spawn")
             with context.Pool(min(self.jobs, len(left)), initializer=_ignore_interrupts) as pool:
-                yield from pool.imap(_run_task, left)
+                yield from pool.imap(partial(_run_task, self.parts), left)
 
 
 def _ignore_interrupts() -> None:
@@ -77,9 +80,9 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run_task(task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:
+def _run_task(parts: int, task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:
     name, experiment, seed = task
-    return name, simulate(experiment, seed=seed)
+    return name, simulate(experiment, seed=seed, parts=parts)
 
 
 def runs_named(

@@ -23,13 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Arrivals, flow_table
+from ecmproto.control.engine.arrivals import flow_table
 from ecmproto.control.engine.config import Buffer, LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.event_heap import new_event_heap
-from ecmproto.control.engine.feedback import no_feedback
 from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.control.engine.gauge import TOTAL, level_times, settle
-from ecmproto.control.engine.loop import enlarge_stores, run, spare_events
 from ecmproto.control.engine.network import (
     FLOWLET,
     FLOWLET_SLOTS,
@@ -42,19 +40,21 @@ from ecmproto.control.engine.network import (
     Output,
     Switch,
     carry_messages,
+    is_foreign,
     new_network,
     schedule_points,
     set_delays,
     trace_frames,
     with_obeyed,
 )
+from ecmproto.control.engine.parts import FINISHED, divide
 from ecmproto.control.engine.port import NO_LIMIT
 from ecmproto.control.engine.statistics import kind_name
-from ecmproto.control.engine.traffic import Sources
 from ecmproto.control.lab.model import FRAME_OCTETS, PATHS, Experiment, Flow, Pattern
 from ecmproto.control.lab.setup.captured import captured_frames
 from ecmproto.control.lab.simulation.changes import Changes
 from ecmproto.control.lab.simulation.flow_control import FlowControl, watchdogs
+from ecmproto.control.lab.simulation.parts import Division, Part, run_together
 from ecmproto.control.lab.simulation.series import (
     MAX_EVENTS,
     Completions,
@@ -80,14 +80,15 @@ from ecmproto.control.lab.traffic.sources import (
     acts_on_deliveries,
     new_sources,
     source_count,
+    sources_of_part,
 )
 from ecmproto.control.mechanisms.api.machine import UNKNOWN_NS, Machine, PortContext, SampledFrame, machine_of
 from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     Message,
     NullCongestionPoint,
-    Receivers,
     Senders,
+    reports,
     takes_deliveries,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
@@ -96,8 +97,8 @@ from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import SpecError, shown
 from ecmproto.frames.batch.tags import tag_layout
 from ecmproto.frames.capture import Batch, PcapngWriter
-from ecmproto.kernels.record import adjacent, columns, new_arrays, new_record, new_records
-from ecmproto.kernels.structs import Draws, as_interface, method_errors
+from ecmproto.kernels.record import adjacent, columns, new_record, new_records
+from ecmproto.kernels.structs import Draws, method_errors
 from ecmproto.wire.codec.tags import ECNField
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
@@ -105,6 +106,8 @@ _LARGEST_FLOWS = 4096
 _ETHERTYPE = b"\x08\x00"
 _FIRST_PORT = 0xCC0001
 """Number of the first port in the addresses of congestion points, which start at 02:00:00:cc:00:01."""
+_POINTS, _SENDERS, _RECEIVERS, _SOURCES = range(4)
+"""Random streams for congestion points, reaction points, destinations and sources."""
 _LOSSES = 7
 """Random stream for losses on links."""
 _TURNS = 6
@@ -116,17 +119,19 @@ def simulate(
     experiment: Experiment,
     *,
     seed: int,
+    parts: int = 1,
     watch: Watch | None = None,
     trace: str | os.PathLike[str] | PcapngWriter | None = None,
 ) -> RunResult:
     """Return the result of ``experiment`` with the random numbers of ``seed``.
 
+    The network is divided into ``parts`` parts, which run at the same time (`lab.simulation.parts`).
     ``watch`` receives the progress after each window, and returns whether to continue. All frames on links
     are written to ``trace``, a new pcapng file or an open pcapng writer (`lab.simulation.trace`). Raises
     SpecError or ParameterError for an invalid experiment, OutputError for an unwritable file, and MethodError
     for an exception in a method of the mechanism.
     """
-    simulation = Simulation(experiment, seed=seed)
+    simulation = Simulation(experiment, seed=seed, parts=parts)
     if trace is None:
         return simulation.run(watch)
     if isinstance(trace, PcapngWriter):
@@ -153,8 +158,10 @@ class Simulation:
     """Simulation in progress."""
 
     @_uncollected()
-    def __init__(self, experiment: Experiment, *, seed: int) -> None:
+    def __init__(self, experiment: Experiment, *, seed: int, parts: int = 1) -> None:
         check_seed(seed)
+        if parts < 1:
+            raise SpecError(where="parts", needed="1 or more", got=str(parts))
         self.experiment = experiment
         self.seed = seed
         self.wiring: Wiring = Wiring(experiment, seed=seed)
@@ -167,16 +174,17 @@ class Simulation:
         self._whole = self._stations_of_captures()
         self._endpoints = self._numbered_flows()
         self._unloaded_ns = [self._path_ns(each) for each in self._endpoints]
-        generators = [np.random.default_rng([seed, role]) for role in range(4)]
+        self._division = Division(experiment, self.wiring, parts) if parts > 1 else None
         self._contexts = [self._context(number) for number in range(len(self.wiring.ports))]
-        self._points = self._congestion_points(self._contexts, generators[0])
-        self._senders = self.machine.senders(self._general, generators[1])
-        self._set_paths()
-        self._receivers = self.machine.receivers(self._general, generators[2])
+        self._points = self._congestion_points(self._contexts)
+        self._senders = [self._new_senders(part) for part in range(parts)]
+        self._receivers = [
+            self.machine.receivers(self._general, self._generator(_RECEIVERS, part)) for part in range(parts)
+        ]
         self.sources: TrafficSources = new_sources(
             experiment.flows,
             self._endpoints,
-            generators[3],
+            self._generator(_SOURCES),
             overhead_octets=experiment.overhead_octets,
             captured=self._captured,
         )
@@ -184,6 +192,9 @@ class Simulation:
             columns(self.sources.connections.records)["ecn"] = 0
         with adjacent():
             self.network: NetworkState = self._new_network()
+        self._parts = [Part(self.network, self._senders[0], self._receivers[0], self.sources)]
+        if self._division is not None:
+            self._parts = self._divided(self._division)
         self._changes = Changes(experiment, self.wiring, self.network, self._flow_control)
         self._windows = Windows(
             experiment.measure.window_ns,
@@ -201,7 +212,12 @@ class Simulation:
         self._trace: Trace | None = None
 
     def trace_to(self, writer: PcapngWriter) -> None:
-        """Write all frames on links to ``writer``, on new interfaces."""
+        """Write all frames on links to ``writer``, on new interfaces.
+
+        Raises SpecError for a divided network.
+        """
+        if self._division is not None:
+            raise SpecError(where="parts", needed="1 for a trace of all frames", got=str(len(self._parts)))
         self._trace = Trace(
             writer,
             wiring=self.wiring,
@@ -301,29 +317,63 @@ class Simulation:
             hops=self.experiment.control.hops,
         )
 
-    def _set_paths(self) -> None:
-        """Set the path properties of each flow in the reaction points."""
+    def _generator(self, stream: int, part: int = 0) -> np.random.Generator:
+        """Return the random numbers of a stream; each part of a divided network has its own numbers."""
+        return np.random.default_rng([self.seed, stream, part] if part else [self.seed, stream])
+
+    def _new_senders(self, part: int) -> Senders:
+        """Return the reaction points of a part, with the path properties of each flow."""
+        senders = self.machine.senders(self._general, self._generator(_SENDERS, part))
         for index, (flow, ends) in enumerate(zip(self._sources_of, self._endpoints, strict=True)):
             for number in self._flows_of(index):
                 self.machine.set_path(
-                    self._senders,
+                    senders,
                     ends.station,
                     number,
                     hops=flow.hops or self.experiment.control.hops,
                     flight_ns=self._unloaded_ns[index],
                 )
+        return senders
 
-    def _congestion_points(
-        self, contexts: list[PortContext], generator: np.random.Generator
-    ) -> list[CongestionPoint]:
+    def _divided(self, division: Division) -> list[Part]:
+        """Return the parts of a divided network.
+
+        Raises SpecError if the parts would have to share state.
+        """
+        division.check_sources(self._sources_of, self._endpoints)
+        if reports(self._receivers[0]):
+            raise SpecError(
+                where="parts",
+                needed="a mechanism without reports that change on their whole path, in a divided network",
+                got=self.experiment.control.mechanism,
+            )
+        delays_ns = self.wiring.message_delays_ns(self.experiment.control.message_delay_ns)
+        lookahead_ns = division.lookahead_ns(delays_ns)
+        draws = [self._generator(_LOSSES, part) for part in range(division.parts)]
+        part_of = np.concatenate([division.of_host, division.of_port])
+        of_sources = np.array([division.of_host[each.station] for each in self._endpoints], np.int64)
+        columns(self.network.outputs)["next_part"] = division.of_line
+        parts = []
+        for part, (network, exchange) in enumerate(divide(self.network, part_of, draws, lookahead_ns)):
+            generator = self._generator(_SOURCES, part + 1)
+            sources = sources_of_part(self.sources, self.experiment.flows, of_sources == part, generator)
+            parts.append(Part(network, self._senders[part], self._receivers[part], sources, exchange))
+        return parts
+
+    def _congestion_points(self, contexts: list[PortContext]) -> list[CongestionPoint]:
+        division, parts = self._division, range(1 if self._division is None else self._division.parts)
+        generators = [self._generator(_POINTS, part) for part in parts]
+        of_port = [0] * len(contexts) if division is None else division.of_port.tolist()
         chosen, points = set(self.experiment.control.points), []
         names = {switch.name for switch in self.wiring.switches}
         for name in chosen - {port.name for port in self.wiring.ports} - names:
             raise SpecError(where="control.points", needed="a switch or a port", got=shown(name))
-        for context, port in zip(contexts, self.wiring.ports, strict=True):
+        for context, port, part in zip(contexts, self.wiring.ports, of_port, strict=True):
             switch = self.wiring.switches[port.switch].name
             watched = not port.is_adapter and (not chosen or port.name in chosen or switch in chosen)
-            point = self.machine.congestion_point(context, generator) if watched else NullCongestionPoint()
+            point = (
+                self.machine.congestion_point(context, generators[part]) if watched else NullCongestionPoint()
+            )
             points.append(point)
         return points
 
@@ -347,7 +397,7 @@ class Simulation:
             config,
             points=self._points,
             stations=len(wiring.hosts),
-            limiters=self._senders.limiters(),
+            limiters=self._senders[0].limiters(),
             tag_octets=self.machine.tag_octets,
             stack_records=self.machine.stack_records,
             isolation=self.machine.isolation,
@@ -366,7 +416,7 @@ class Simulation:
             if index not in self._captured:
                 flow_ends[each.destination, each.reverse_flow] = each.station
         network.flow_ends = flow_ends.reshape(-1)
-        network.draws = Draws(np.random.default_rng([self.seed, _LOSSES]))
+        network.draws = Draws(self._generator(_LOSSES))
         set_delays(network, wiring.message_delays_ns(control.message_delay_ns))
         if control.in_band:
             carry_messages(network, control.message_priority)
@@ -451,7 +501,7 @@ class Simulation:
     def _acting_stations(self) -> set[int]:
         """Return the hosts that do more with received frames than count the frames."""
         control = self.experiment.control
-        if control.in_band or takes_deliveries(self._receivers):
+        if control.in_band or takes_deliveries(self._receivers[0]):
             return set(range(len(self.wiring.hosts)))
         ends = zip(self._sources_of, self._endpoints, strict=True)
         acting = [end for flow, end in ends if acts_on_deliveries(flow)]
@@ -492,44 +542,43 @@ class Simulation:
         return Progress(
             now_ns=now_ns,
             duration_ns=self.experiment.duration_ns,
-            events=int(self.network.loop.events),
-            frames=int(columns(self.network.flow_counts)["sent_frames"].sum()),
+            events=self._events(),
+            frames=int(self._flow_counts()["sent_frames"].sum()),
             elapsed_s=elapsed_s,
         )
 
     def _advance(self, until_ns: int) -> None:
         """Run the network up to, but not including, ``until_ns``."""
-        network, loop = self.network, self.network.loop
-        loop.change_ns, loop.changes = until_ns, 0
-        senders, receivers = as_interface(self._senders, Senders), as_interface(self._receivers, Receivers)
-        sources = as_interface(self.sources, Sources)
+        for part in self._parts:
+            part.set_end(until_ns)
+        if self._division is not None:
+            run_together(self._parts)
+            self._record()
+            return
+        (part,) = self._parts
         while True:
-            run(network, senders, receivers, sources, _NO_ARRIVALS, _NO_FEEDBACK, 0, 0, True)
-            is_full = spare_events(network) == 0
-            self._drain()
-            if loop.changes or not is_full:
-                break
-            enlarge_stores(network)
-        loop.changes = 0
+            result = part.run(0)
+            if self._trace is not None:
+                self._trace.drain(self.network)
+            part.drain()
+            self._record()
+            if result == FINISHED:
+                return
+            part.enlarge()
 
-    def _drain(self) -> None:
-        """Move completions, PAUSE events and traced frames out of the network's stores."""
-        if self._trace is not None:
-            self._trace.drain(self.network)
-        counts = self.network.offers.count
-        if counts.completed:
-            completions = columns(self.network.offers.completions)[: counts.completed].copy()
-            counts.completed = 0
+    def _record(self) -> None:
+        """Record the drained completions and PAUSE events of all parts in order of time."""
+        drained = [part.taken() for part in self._parts]
+        completions = _in_order([each for own, _ in drained for each in own])
+        if completions is not None:
             recorded = completions[: max(0, MAX_EVENTS - self._completed)]
             self._completions.append(recorded)
             self._completed += len(recorded)
             self._omitted += len(completions) - len(recorded)
             flows = np.searchsorted(self._first_source, completions["source"], side="right") - 1
             self._windows.complete(flows, completions["latency_ns"])
-        stops = self.network.stop_count
-        if stops.logged:
-            events = columns(self.network.stop_events)[: stops.logged].copy()
-            stops.logged = 0
+        events = _in_order([each for _, own in drained for each in own])
+        if events is not None:
             recorded = events[: max(0, MAX_EVENTS - self._stopped)]
             self._stops.append(recorded)
             self._stopped += len(recorded)
@@ -553,9 +602,10 @@ class Simulation:
 
     def _end_window(self, now_ns: int) -> None:
         network, first = self.network, self._first_source[:-1]
-        counts, own = columns(network.flow_counts), columns(self.sources.records)
-        self._windows.add(network, now_ns, _by_flow(counts, own, first, len(self._sources_of)))
-        columns(network.flow_counts)["longest_ns"] = 0
+        by_flow = _by_flow(self._flow_counts(), self._source_counts(), first, len(self._sources_of))
+        self._windows.add(network, now_ns, by_flow)
+        for part in self._parts:
+            columns(part.network.flow_counts)["longest_ns"] = 0
         cycle = self._windows.deadlock(self.wiring)
         if cycle and (not self._deadlocks or self._deadlocks[-1].ports != cycle):
             self._deadlocks.append(Deadlock(time_ns=now_ns, ports=cycle))
@@ -574,9 +624,36 @@ class Simulation:
             completions=self._completion_rows(),
             deadlocks=tuple(self._deadlocks),
             conservation=self._conservation(),
-            events=int(self.network.loop.events),
+            events=self._events(),
             elapsed_s=elapsed_s,
         )
+
+    def _events(self) -> int:
+        return sum(int(part.network.loop.events) for part in self._parts)
+
+    def _flow_counts(self) -> NDArray[Any]:
+        """Return the counts of each source's frames in all parts."""
+        each = [columns(part.network.flow_counts) for part in self._parts]
+        if len(each) == 1:
+            return each[0]
+        total = np.zeros_like(each[0])
+        for name in total.dtype.names or ():
+            merge = np.maximum if name == "longest_ns" else np.add
+            total[name] = merge.reduce([counts[name] for counts in each])
+        return total
+
+    def _source_counts(self) -> NDArray[Any]:
+        """Return the counters of each source, which its part and its destination's part have counted."""
+        each = [columns(part.sources.records) for part in self._parts]
+        if self._division is None:
+            return each[0]
+        total, rows = each[0].copy(), np.arange(len(self._endpoints))
+        senders = self._division.of_host[[ends.station for ends in self._endpoints]]
+        receivers = self._division.of_host[[ends.destination for ends in self._endpoints]]
+        for names, of in ((_COUNTERS_OF_SENDER, senders), (_COUNTERS_OF_RECEIVER, receivers)):
+            for name in names:
+                total[name][rows] = np.array([records[name] for records in each])[of, rows]
+        return total
 
     def _port_series(self) -> tuple[PortSeries, ...]:
         windows, series = self._windows, []
@@ -691,31 +768,20 @@ class Simulation:
         )
 
     def _conservation(self) -> Conservation:
-        counts = columns(self.network.flow_counts)
-        frames = columns(self.network.pool.frames)
-        in_flight = np.zeros(len(frames), np.bool_)
-        for queue in [*self.network.lines, *self.network.on_link]:
-            self._mark(queue, in_flight)
-        for port in self.network.ports:
-            in_flight[_in_port(port)] = True
-        of_sources = in_flight & (frames["source"] != NOWHERE)
+        counts = self._flow_counts()
         return Conservation(
             sent_frames=int(counts["sent_frames"].sum()),
             received_frames=int(counts["delivered_frames"].sum()),
             dropped_frames=int(counts["dropped_frames"].sum()),
-            in_flight_frames=int(of_sources.sum()),
+            in_flight_frames=sum(_frames_in_flight(part.network) for part in self._parts),
         )
-
-    def _mark(self, queue: Any, marked: NDArray[np.bool_]) -> None:
-        index = int(queue.head) if queue.length else NOWHERE
-        while index != NOWHERE:
-            marked[index] = True
-            index = int(self.network.pool.frames[index].following)
 
 
 _COUNTERS_OF_PORT = {"paused_ns": "stopped_ns"}
 _COUNTERS_OF_HOST = {"paused_ns": "stopped_ns", "peak_octets": "queue_octets", "level_octets": "queue_octets"}
 """Names of counters that differ between series and samples; hosts have only a few counters."""
+_COUNTERS_OF_SENDER = ("offered_frames", "offered_octets", "excess_frames", "excess_octets")
+_COUNTERS_OF_RECEIVER = ("delivered_frames", "delivered_octets")
 
 
 def _counters(
@@ -769,6 +835,29 @@ def _dense(levels_ns: dict[int, int], steps: int) -> NDArray[np.int64]:
     return dense
 
 
+def _in_order(rows: list[NDArray[Any]]) -> NDArray[Any] | None:
+    """Return the drained rows of all parts in order of time; ``None`` without rows."""
+    if not rows:
+        return None
+    joined = np.concatenate(rows)
+    return joined[np.argsort(joined["time_ns"], kind="stable")]
+
+
+def _frames_in_flight(network: NetworkState) -> int:
+    """Return the number of sources' frames in queues, in service and on links."""
+    frames = columns(network.pool.frames)
+    in_flight, hosts = np.zeros(len(frames), np.bool_), len(network.links)
+    for queue in [*network.lines, *network.on_link]:
+        index = int(queue.head) if queue.length else NOWHERE
+        while index != NOWHERE:
+            in_flight[index] = True
+            index = int(frames["following"][index])
+    for number, port in enumerate(network.ports):
+        if not is_foreign(network, hosts + number):
+            in_flight[_in_port(port)] = True
+    return int((in_flight & (frames["source"] != NOWHERE)).sum())
+
+
 def _in_port(port: Any) -> NDArray[np.int64]:
     """Return the pool indices of frames that wait in a port or are on the port's line."""
     line = port.line
@@ -793,7 +882,7 @@ def _by_flow(
     }  # fmt: skip
     summed |= {
         name: np.add.reduceat(own[name][:sources], first)
-        for name in ("offered_frames", "offered_octets", "delivered_frames", "delivered_octets")
+        for name in (*_COUNTERS_OF_SENDER[:2], *_COUNTERS_OF_RECEIVER)
     }
     for name in ("frames", "octets"):
         summed[f"held_out_{name}"] += np.add.reduceat(own[f"excess_{name}"][:sources], first)
@@ -802,7 +891,3 @@ def _by_flow(
     total = np.add.reduceat(limits, first)
     summed["limit_bps"] = np.where(total > 0, total, math.nan)
     return summed
-
-
-_NO_ARRIVALS = new_arrays(Arrivals, 0)
-_NO_FEEDBACK = no_feedback(0)

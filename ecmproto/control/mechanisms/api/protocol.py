@@ -458,6 +458,11 @@ def takes_deliveries(receivers: Receivers) -> bool:
     return type(receivers).on_delivery is not NullReceivers.on_delivery
 
 
+def reports(receivers: Receivers) -> bool:
+    """Return whether ``receivers`` post reports, which congestion points change on the path."""
+    return type(receivers).post_reports is not NullReceivers.post_reports
+
+
 NO_CPID = 0
 
 _BITS = 64
