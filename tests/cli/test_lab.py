@@ -208,7 +208,7 @@ def test_an_interrupted_run_shows_partial_results(
     # Where a shell has begun this in the background, it is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def simulate(given: object, *, seed: int, watch: object = None, trace: object = None) -> object:
+    def simulate(given: object, *, seed: int, watch: object = None, **_: object) -> object:
         os.kill(os.getpid(), signal.SIGINT)
         return synthetic.simulate(given, seed=seed, watch=watch)  # type: ignore[arg-type]
 
@@ -238,7 +238,7 @@ def test_the_frames_of_the_first_run_are_written(
     frames = tmp_path / "frames.pcapng"
     given = []
 
-    def simulate(experiment: Experiment, *, seed: int, watch: object, trace: PcapngWriter | None) -> object:
+    def simulate(experiment: Experiment, *, seed: int, trace: PcapngWriter | None, **_: object) -> object:
         given.append((seed, trace is not None))
         if trace is not None:
             trace.add_interface(Interface(index=0, linktype=1, name="s>h1"))

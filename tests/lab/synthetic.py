@@ -73,7 +73,7 @@ def experiment(**changes: Any) -> Experiment:
     return replace(given, **changes)
 
 
-def simulate(given: Experiment, *, seed: int, watch: Watch | None = None, trace: object = None) -> RunResult:
+def simulate(given: Experiment, *, seed: int, watch: Watch | None = None, **_: object) -> RunResult:
     """Return a synthetic run with the same arguments as `run_result`.
 
     The first port is fuller for a larger seed.
