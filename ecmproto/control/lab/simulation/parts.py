@@ -81,16 +81,16 @@ class Division:
     def lookahead_ns(self, delays_ns: NDArray[np.int64]) -> int:
         """Return the shortest delay across the cut; ``delays_ns`` are as in `Wiring.message_delays_ns`."""
         ports = self._wiring.ports
-        found = [ports[number].delay_ns for number in np.flatnonzero(self.of_port != self.of_line)]
+        crossing_ns = [ports[number].delay_ns for number in np.flatnonzero(self.of_port != self.of_line)]
         for number, switch in enumerate(self._wiring.switches):
-            found += [
+            crossing_ns += [
                 feed.back_ns
                 for feed in switch.feeds
                 if feed.port != NOWHERE and self.of_port[feed.port] != self.of_switch[number]
             ]
         senders = np.concatenate([self.of_switch, self.of_host])
         crosses = senders[:, None] != self.of_host
-        lookahead_ns = int(delays_ns[crosses].min(initial=min(found, default=NEVER_NS)))
+        lookahead_ns = int(delays_ns[crosses].min(initial=min(crossing_ns, default=NEVER_NS)))
         if lookahead_ns <= 0:
             raise _refused("delays of more than 0 ns between parts", f"{lookahead_ns} ns")
         return lookahead_ns
