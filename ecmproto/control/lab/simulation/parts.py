@@ -215,8 +215,8 @@ def _parts_of_switches(wiring: Wiring, parts: int) -> NDArray[np.int64]:
         shares = np.bincount(of_switch, weights, minlength=parts)
         if shares.min() > 0 and shares.max() <= _MAX_SHARE * shares.mean():
             return of_switch
-    needed = f"switches that can be divided into {parts} parts of similar size"
-    raise SpecError(where="parts", needed=needed, got=f"{len(wiring.switches)} switches")
+    needed = f"a number of switches that can be divided into {parts} parts of similar size"
+    raise SpecError(where="parts", needed=needed, got=str(len(wiring.switches)))
 
 
 def _groups(count: int, together: Sequence[tuple[int, int]], wiring: Wiring) -> NDArray[np.int64]:
