@@ -37,17 +37,18 @@ def interpreted(monkeypatch: pytest.MonkeyPatch, size_octets: int) -> source.Wal
 @pytest.mark.parametrize("lap_octets", [33, 1 << 20])
 def test_a_large_mapped_capture_is_walked_compiled(lap_octets: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "_LAP_OCTETS", lap_octets)
-    octets = np.frombuffer(pcap_record(b"four", big=True) * 50, dtype=np.uint8)
+    octets = np.frombuffer(pcap_record(b"four", big=True, seconds=1, ticks=2) * 50, dtype=np.uint8)
     arguments = (16, 262_144, 0, True)
     monkeypatch.setattr(source.Walker, "_walked_before", 0)
-    small = interpreted(monkeypatch, len(octets)).run(walk_pcap, octets, 0, 10**9, 1000, *arguments)
-    large = source.Walker(1 << 40).run(walk_pcap, octets, 0, 10**9, 1000, *arguments)
-    assert small[0].tolist() == large[0].tolist() == list(range(0, 1000, 20))
+    small = interpreted(monkeypatch, len(octets)).run(walk_pcap, 4, octets, 0, 10**9, 1000, *arguments)
+    large = source.Walker(1 << 40).run(walk_pcap, 4, octets, 0, 10**9, 1000, *arguments)
+    assert small[0].tolist() == large[0].tolist()
+    assert large[0].tolist() == [list(range(0, 1000, 20)), *([word] * 50 for word in (1, 2, 4, 4))]
     assert small[1] == large[1] == 1000
-    some = source.Walker(1 << 40).run(walk_pcap, octets, 0, 300, 7, *arguments)
-    assert (some[0].tolist(), some[1]) == ([0, 20, 40, 60, 80, 100, 120], 140)
-    cut = source.Walker(1 << 40).run(walk_pcap, octets[:-1], 900, 10**9, 1000, *arguments)
-    assert (cut[0].tolist(), cut[1]) == ([900, 920, 940, 960], 980)
+    some = source.Walker(1 << 40).run(walk_pcap, 4, octets, 0, 300, 7, *arguments)
+    assert (some[0][0].tolist(), some[1]) == ([0, 20, 40, 60, 80, 100, 120], 140)
+    cut = source.Walker(1 << 40).run(walk_pcap, 4, octets[:-1], 900, 10**9, 1000, *arguments)
+    assert (cut[0][0].tolist(), cut[1]) == ([900, 920, 940, 960], 980)
     assert source.Walker(1 << 40)._large
     assert not interpreted(monkeypatch, 1 << 20)._large
     assert source.Walker(1 << 20)._large == library.is_ready()
@@ -61,7 +62,7 @@ def test_many_small_captures_are_walked_compiled(monkeypatch: pytest.MonkeyPatch
         walker = interpreted(monkeypatch, len(octets))
         assert walker._large == walked_compiled
         if not walked_compiled:
-            walker.run(walk_pcap, octets, 0, 10**9, 1000, 16, 262_144, 0, True)
+            walker.run(walk_pcap, 4, octets, 0, 10**9, 1000, 16, 262_144, 0, True)
 
 
 def test_reading_a_small_capture_imports_no_compiler() -> None:

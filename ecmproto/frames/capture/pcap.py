@@ -11,7 +11,6 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError
 from ecmproto.frames.capture.batch import (
@@ -19,6 +18,7 @@ from ecmproto.frames.capture.batch import (
     Block,
     ByteOrder,
     Format,
+    Int64,
     Interface,
     RecordFormat,
     largest_frame_octets,
@@ -30,7 +30,7 @@ from ecmproto.frames.capture.source import (
     Shortage,
     Source,
     Walker,
-    uint32_rows,
+    word,
 )
 from ecmproto.units import NS_PER_S
 from ecmproto.values import dataclass
@@ -41,6 +41,8 @@ MAGIC_US = 0xA1B2C3D4
 MAGIC_NS = 0xA1B23C4D
 _MAGIC_MODIFIED = 0xA1B2CD34
 _MODIFIED_HEADER_OCTETS = 24
+_WORDS = 4
+"""Number of words with a time and lengths at the start of each record."""
 
 _FCS_PRESENT = 1 << 26
 _LINKTYPE_RESERVED = 0x03FF0000 | 1 << 27
@@ -166,8 +168,9 @@ class PcapParser:
         """Return the next records as a batch, or the reason for their absence."""
         if len(source.buffer) - source.position < self._header:
             return Shortage(octets=self._header, what=f"a record header of {self._header} octets")
-        starts, after = self._walker.run(
+        records, after = self._walker.run(
             walk_pcap,
+            _WORDS,
             source.buffer,
             source.position,
             source.position + BATCH_OCTETS,
@@ -177,17 +180,16 @@ class PcapParser:
             self._lengths,
             self.byte_order == "big",
         )
-        if not len(starts):
+        if not records.shape[1]:
             return self._refusal(source)
         source.position = after
-        batch = self._batch(source, starts)
+        batch = self._batch(source, records)
         self.frames += len(batch)
         return batch
 
-    def _batch(self, source: Source, starts: NDArray[np.int64]) -> Batch:
-        fields = uint32_rows(source.buffer, starts, 4, self.byte_order)
-        captured, original = self._both_lengths(fields)
-        seconds, ticks = fields[:, 0].astype(np.int64), fields[:, 1].astype(np.int64)
+    def _batch(self, source: Source, records: Int64) -> Batch:
+        starts, seconds, ticks, *lengths = records
+        captured, original = self._both_lengths(*lengths)
         return Batch(
             buffer=source.buffer,
             offset=starts + self._header,
@@ -201,15 +203,14 @@ class PcapParser:
             records=self._records,
         )
 
-    def _both_lengths(self, fields: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        first, second = fields[:, 2].astype(np.int64), fields[:, 3].astype(np.int64)
+    def _both_lengths(self, first: Int64, second: Int64) -> tuple[Int64, Int64]:
         if self._lengths == 2:
             return np.minimum(first, second), np.maximum(first, second)
         return (second, first) if self._lengths else (first, second)
 
     def _refusal(self, source: Source) -> Shortage | Fault:
-        fields = uint32_rows(source.buffer, np.array([source.position]), 4, self.byte_order)
-        captured = int(self._both_lengths(fields)[0][0])
+        lengths = (np.array(word(source, source.position + at, self.byte_order)) for at in (8, 12))
+        captured = int(self._both_lengths(*lengths)[0])
         if captured > self._largest:
             needed = f"a captured length of at most {self._largest} octets"
             return Fault(at=source.position, needed=needed, got=str(captured))
@@ -222,32 +223,34 @@ def walk_pcap(
     position: int,
     stop: int,
     end: int,
-    positions: Any,
+    records: Any,
+    count: int,
     capacity: int,
     header: int,
     largest: int,
     lengths: int,
     big: bool,
 ) -> tuple[int, int]:
-    """Walk pcap records from ``position``; return the number of record starts, and the next start.
+    """Walk pcap records from ``position``; return the number of records, and the start of the next record.
 
-    The starts are written to ``positions``. Records start before ``stop`` and end at or before ``end``.
-    ``header`` is the length of the record header in octets, and ``largest`` is the maximum plausible captured
-    length. ``lengths`` is the position of the captured length: first (0), second (1), or the smaller length
-    (2).
+    The starts and the first words of the records are written to ``records`` from column ``count`` on (see
+    `Walker.run`). Records start before ``stop`` and end at or before ``end``. ``header`` is the length of the
+    record header in octets, and ``largest`` is the maximum plausible captured length. ``lengths`` is the
+    position of the captured length: first (0), second (1), or the smaller length (2).
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
-    count = 0
     while count < capacity and position < stop and position + header <= end:
-        at = position + 12 if lengths == 1 else position + 8
-        captured = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+        records[0, count] = position
+        for number in range(_WORDS):
+            at = position + 4 * number
+            records[1 + number, count] = (
+                octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+            )
+        captured = records[4, count] if lengths == 1 else records[3, count]
         if lengths == 2:
-            at = position + 12
-            other = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
-            captured = min(captured, other)
+            captured = min(captured, records[4, count])
         if captured > largest or position + header + captured > end:
             break
-        positions[count] = position
         count += 1
         position += header + captured
     return count, position

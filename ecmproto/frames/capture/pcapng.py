@@ -39,7 +39,6 @@ from ecmproto.frames.capture.source import (
     Shortage,
     Source,
     Walker,
-    uint32_rows,
     word,
 )
 from ecmproto.units import NS_PER_S, in_64_bits
@@ -84,6 +83,8 @@ def build_options(options: Iterable[tuple[int, bytes]], byte_order: ByteOrder) -
 UInt64 = NDArray[np.uint64]
 _MASK = (1 << 64) - 1
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
+_WORDS = 7
+"""Number of words at the start of a packet block with its type, lengths, interface and time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,20 +181,20 @@ class _Runs:
 
     def __init__(self) -> None:
         self.frames = 0
-        self._starts: list[NDArray[np.int64]] = []
+        self._records: list[Int64] = []
         self._bases: list[int] = []
 
-    def add(self, starts: NDArray[np.int64], base: int) -> None:
+    def add(self, records: Int64, base: int) -> None:
         """Add a run of frames."""
-        if len(starts):
-            self._starts.append(starts)
+        if records.shape[1]:
+            self._records.append(records)
             self._bases.append(base)
-            self.frames += len(starts)
+            self.frames += records.shape[1]
 
-    def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the starts of all frames, and for each frame the first interface of its section."""
-        base = np.repeat(np.array(self._bases, np.int64), [len(starts) for starts in self._starts])
-        return (self._starts[0] if len(self._starts) == 1 else np.concatenate(self._starts)), base
+    def joined(self) -> tuple[Int64, Int64]:
+        """Return the records of all frames, and for each frame the first interface of its section."""
+        base = np.repeat(np.array(self._bases, np.int64), [each.shape[1] for each in self._records])
+        return (self._records[0] if len(self._records) == 1 else np.concatenate(self._records, axis=1)), base
 
 
 class PcapngParser:
@@ -250,8 +251,9 @@ class PcapngParser:
             if len(source.buffer) - source.position < 12:
                 item: Block | Shortage | Fault = Shortage(octets=12, what="a block of at least 12 octets")
             else:
-                starts, after = self._walker.run(
+                records, after = self._walker.run(
                     walk_pcapng,
+                    _WORDS,
                     source.buffer,
                     source.position,
                     stop,
@@ -260,7 +262,7 @@ class PcapngParser:
                     self.byte_order == "big",
                     MAX_RECORD_OCTETS if self.frames_only else 0,
                 )
-                runs.add(starts, self._base)
+                runs.add(records, self._base)
                 if after > source.position:
                     source.position = after
                     if self.frames_only:
@@ -287,53 +289,38 @@ class PcapngParser:
             4, self.byte_order
         )
 
-    def _batch(self, source: Source, starts: NDArray[np.int64], base: NDArray[np.int64]) -> Batch:
-        """Return the frames at ``starts``; ``base`` is the first interface of the section of each frame."""
-        types = uint32_rows(source.buffer, starts, 4, self.byte_order)
-        simple = types[:, 0] == SIMPLE_PACKET
+    def _batch(self, source: Source, records: Int64, base: Int64) -> Batch:
+        """Return the frames of records; ``base`` is the first interface of the section of each frame."""
+        simple = records[1] == SIMPLE_PACKET
         if not simple.any():
-            return self._enhanced(source, starts, types, base)
+            return self._enhanced(source, records, base)
         if simple.all():
-            return self._simple(source, starts, types, base)
-        return self._mixed(source, starts, types, simple, base)
+            return self._simple(source, records, base)
+        return self._mixed(source, records, simple, base)
 
-    def _enhanced(
-        self,
-        source: Source,
-        starts: NDArray[np.int64],
-        head: NDArray[np.uint32],
-        base: NDArray[np.int64],
-    ) -> Batch:
-        tail = uint32_rows(source.buffer, starts + 16, 3, self.byte_order)
-        local = head[:, 2].astype(np.int64)
-        obsolete = head[:, 0] == OBSOLETE_PACKET
+    def _enhanced(self, source: Source, records: Int64, base: Int64) -> Batch:
+        starts, kind, octets, local, high, low, captured, original = records
+        obsolete = kind == OBSOLETE_PACKET
         if obsolete.any():  # 16 bits of interface before 16 bits of drops
             first = local >> 16 if self.byte_order == "big" else local & 0xFFFF
             local = np.where(obsolete, first, local)
-        ticks = head[:, 3].astype(np.uint64) << np.uint64(32) | tail[:, 0]
+        ticks = (high << 32 | low).view(np.uint64)
         return Batch(
             buffer=source.buffer,
             offset=starts + 28,
-            captured=tail[:, 1].astype(np.int64),
-            original=tail[:, 2].astype(np.int64),
+            captured=captured,
+            original=original,
             time_ns=self._times(ticks, local + base),
             interface=local + base,
             record_offset=starts,
-            record_length=head[:, 1].astype(np.int64),
+            record_length=octets,
             first=self.frames,
             records=RecordFormat(format="pcapng", byte_order=self.byte_order, header_octets=28),
         )
 
-    def _simple(
-        self,
-        source: Source,
-        starts: NDArray[np.int64],
-        head: NDArray[np.uint32],
-        base: NDArray[np.int64],
-    ) -> Batch:
+    def _simple(self, source: Source, records: Int64, base: Int64) -> Batch:
         """Return the frames of simple packet blocks, which have the first interface and no time."""
-        length = head[:, 1].astype(np.int64)
-        original = head[:, 2].astype(np.int64)
+        starts, _, length, original, *_ = records
         snaplen = self._snaplens.values[base]
         return Batch(
             buffer=source.buffer,
@@ -349,18 +336,11 @@ class PcapngParser:
             records=RecordFormat(format="pcapng", byte_order=self.byte_order, header_octets=12),
         )
 
-    def _mixed(
-        self,
-        source: Source,
-        starts: NDArray[np.int64],
-        head: NDArray[np.uint32],
-        simple: NDArray[np.bool_],
-        base: NDArray[np.int64],
-    ) -> Batch:
+    def _mixed(self, source: Source, records: Int64, simple: NDArray[np.bool_], base: Int64) -> Batch:
         """Return the frames of simple and other packet blocks in file order."""
         order = np.argsort(np.concatenate([np.flatnonzero(~simple), np.flatnonzero(simple)]), kind="stable")
-        one = self._enhanced(source, starts[~simple], head[~simple], base[~simple])
-        other = self._simple(source, starts[simple], head[simple], base[simple])
+        one = self._enhanced(source, records[:, ~simple], base[~simple])
+        other = self._simple(source, records[:, simple], base[simple])
 
         def merged(name: str) -> NDArray[np.int64]:
             joined: NDArray[np.int64] = np.concatenate([getattr(one, name), getattr(other, name)])
@@ -373,7 +353,7 @@ class PcapngParser:
             original=merged("original"),
             time_ns=merged("time_ns"),
             interface=merged("interface"),
-            record_offset=starts,
+            record_offset=records[0],
             record_length=merged("record_length"),
             first=self.frames,
             timed=~simple,
@@ -571,7 +551,8 @@ def walk_pcapng(
     position: int,
     stop: int,
     end: int,
-    positions: Any,
+    records: Any,
+    count: int,
     capacity: int,
     interfaces: int,
     big: bool,
@@ -585,7 +566,6 @@ def walk_pcapng(
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     h0, h1 = (8, 0) if big else (0, 8)
-    count = 0
     while count < capacity and position < stop and position + 16 <= end:
         at = position
         kind = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
@@ -622,7 +602,12 @@ def walk_pcapng(
                 )
         if interface >= interfaces:
             break
-        positions[count] = position
+        records[0, count] = position
+        for number in range(min(_WORDS, total // 4)):
+            at = position + 4 * number
+            records[1 + number, count] = (
+                octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
+            )
         count += 1
         position += total
     return count, position

@@ -26,7 +26,6 @@ import select
 import stat
 import sys
 import zlib
-from array import array
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO, ClassVar, Protocol
@@ -598,26 +597,31 @@ class Walker:
         self._large = compiled and (large or many or library.is_ready())
         self._grows = compiled and size_octets is None
         self._walked = 0
-        self._positions = array("q")
+        self._records: Int64 = np.empty((0, 0), np.int64)
 
     def run(
         self,
         walk: Callable[..., tuple[int, int]],
+        words: int,
         octets: Octets,
         position: int,
         stop: int,
         capacity: int,
         *rest: Any,
     ) -> tuple[Int64, int]:
-        """Return the starts of the records between ``position`` and ``stop``, and the next start."""
+        """Return the records between ``position`` and ``stop``, and the start of the next record.
+
+        The first row contains the starts of the records. The other rows contain the first ``words`` 32-bit
+        words of the records.
+        """
         end = len(octets)
         stop = min(stop, end)
         capacity = max(1, min(capacity, (stop - position) // 16 + 1))
         # There may be many short runs: the array for the longest run is allocated once.
-        if len(self._positions) < capacity:
-            self._positions = array("q", bytes(8 * capacity))
+        if self._records.shape[1] < capacity:
+            self._records = np.empty((1 + words, capacity), np.int64)
+        records = self._records
         if self._large and (capacity > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
-            positions = np.frombuffer(self._positions, dtype=np.int64)
             count, after, lap_end = 0, position, position
             while after >= lap_end and after < stop and count < capacity:
                 lap_end = stop
@@ -626,17 +630,14 @@ class Walker:
                     # each step would wait for memory.
                     lap_end = min(stop, after + _LAP_OCTETS)
                     octets[after:lap_end:_LINE_OCTETS].max()
-                result, after = _compiled(walk)(
-                    octets, after, lap_end, end, positions[count:], capacity - count, *rest
-                )
-                count += result
-            return positions[:count].copy(), int(after)
+                count, after = _compiled(walk)(octets, after, lap_end, end, records, count, capacity, *rest)
+            return records[:, :count].copy(), int(after)
         # A memoryview returns Python integers, which an interpreted loop handles several times faster.
-        count, after = walk(octets.data, position, stop, end, self._positions, capacity, *rest)
+        count, after = walk(octets.data, position, stop, end, records.data, 0, capacity, *rest)
         self._walked += after - position
         Walker._walked_before += after - position
         self._large = self._large or (self._grows and self._walked >= COMPILE_FROM_OCTETS)
-        return np.array(self._positions[:count], dtype=np.int64), after
+        return records[:, :count].copy(), after
 
 
 @functools.cache
