@@ -322,7 +322,7 @@ def mutated() -> list[bytes]:
 def test_frames_that_are_not_searched_contain_no_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     known = [octets for path in BUNDLED for octets in bare(path)[0]]
     batch = Batch.from_frames(
-        [*mutated(), *(octets[:length] for octets in known for length in (14, 18, 38, 99))]
+        [*mutated(), *(octets[:length] for octets in known for length in (14, 18, 64, 99))]
     )
     searched: list[int] = []
     candidates = inner_frames._candidates
