@@ -27,7 +27,7 @@ from ecmproto.frames.columns.gathering import (
     read_instruction,
     typed,
 )
-from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.frames.filter.fields import DISPLAYED, FieldSource, FilterField, Nesting
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
@@ -115,11 +115,17 @@ class Extraction:
     @functools.cached_property
     def _layers(self) -> BatchLayers:
         frames = frames_of(self._batch, self._interfaces)
-        return find_layers(frames, SHOWN_AS, self._ethertypes, self._pool)
+        return find_layers(frames, (), self._ethertypes, self._pool)
+
+    @functools.cached_property
+    def _inner_layers(self) -> tuple[NDArray[np.int32], BatchLayers]:
+        """The indices of the quoting frames, and the layers of the quoted frames."""
+        rows, frames = sampled_frames(self._layers)
+        return rows, find_layers(frames, (), self._ethertypes, self._pool)
 
     def has_any(self, name: str) -> bool:
         """Return whether any frame has a layer with the field ``name``."""
-        return any(self._layers.count[kind] for field in fields_named((name,)) for kind in layer_types(field))
+        return any(self._layers.count(kind) for field in fields_named((name,)) for kind in layer_types(field))
 
     def columns(self, fields: Iterable[str] | None = None) -> Columns:
         """Return the columns ``fields``; ``None`` means all columns."""
@@ -128,7 +134,11 @@ class Extraction:
         if any(requested.outer):
             columns += _columns(requested.outer, self._layers)
         if any(requested.inner):
-            columns += _inner(requested.inner, self._layers, self._ethertypes, self._pool)
+            rows, layers = self._inner_layers
+            columns += [
+                dataclasses.replace(column, frames=len(self._batch), rows=rows[column.rows])
+                for column in _columns(requested.inner, layers)
+            ]
         return Columns(len(self._batch), requested.fields, columns)
 
 
@@ -196,18 +206,6 @@ def _columns(sought: _FrameFields, layers: BatchLayers) -> Iterator[Column]:
         rows, read = values.of(field)
         if len(rows):
             yield Column(name=field.name, kind=field.kind, frames=len(every), rows=rows, values=read)
-
-
-def _inner(
-    sought: _FrameFields, layers: BatchLayers, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
-) -> Iterator[Column]:
-    """Yield the columns of quoted frames; rows are the indices of the quoting frames."""
-    rows, frames = sampled_frames(layers)
-    count = len(layers.frames.offset)
-    for column in _columns(sought, find_layers(frames, (), ethertypes, pool)):
-        yield Column(
-            name=column.name, kind=column.kind, frames=count, rows=rows[column.rows], values=column.values
-        )
 
 
 def _no_values(field: FilterField) -> Values:
@@ -321,16 +319,15 @@ class FieldValues:
 
     def __init__(self, sought: Mapping[int, list[FilterField]], layers: BatchLayers) -> None:
         self._layers = layers
-        count, min_offset = layers.count.tolist(), layers.min_offset.tolist()
         self.fields: list[FilterField] = list(
-            {field: None for kind, fields in sought.items() if count[kind] for field in fields}
+            {field: None for kind, fields in sought.items() if layers.count(kind) for field in fields}
         )
         """Fields of the layers that occur; an EtherType or length among them may have no values."""
         self._origins: dict[str, list[_Origin]] = {}
         self._reads: dict[int, dict[tuple[str, tuple[int, int] | None], int]] = {}
         wants: dict[int, Want] = {}
         for field in self.fields:
-            origins = [origin for origin in _origins(field) if count[origin.kind]]
+            origins = [origin for origin in _origins(field) if layers.count(origin.kind)]
             self._origins[field.name] = origins
             for kind, source, part in origins:
                 want = wants.setdefault(kind, Want(fields=[]))
@@ -338,7 +335,7 @@ class FieldValues:
                 reads = self._reads.setdefault(kind, {})
                 if source is not None and (source.key, part) not in reads:
                     reads[source.key, part] = len(reads)
-                    want.fields.append(_read_instruction(source, part, min_offset[kind] >= WORD))
+                    want.fields.append(_read_instruction(source, part, layers.min_offset(kind) >= WORD))
         self._collected = layers.collect(wants)
 
     def of(self, field: FilterField) -> RowValues:

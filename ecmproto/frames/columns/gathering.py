@@ -9,6 +9,7 @@ offset given by the schema, while offsets and octets are in the cache.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -442,62 +443,70 @@ class Collected:
     """Octets of the values of each field."""
 
 
+class Listed(NamedTuple):
+    """The layers of all layouts: layout, type, offset and length of each layer."""
+
+    owner: Int64
+    kind: Int64
+    position: Int64
+    octets: Int64
+    counts: Int64
+    """Number of layers of each type."""
+    min_offsets: Int64
+    """Minimum number of octets before a layer of each type."""
+
+
 class Census:
-    """The layers in a part of the frames by layout and type, with the number of layers of each type."""
+    """The layers in a part of the frames by layout and type."""
 
     def __init__(self, part: BatchPart) -> None:
         self.part = part
         layout, layer = part.layouts, part.layer
         owner = np.repeat(np.arange(len(layout)), layout[:, LAYERS])
         number, position, octets = layer.T
-        tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MAX_FORMATS)))
-        size = _FIXED[number[tails]]
-        layers = (
+        self._tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MAX_FORMATS)))
+        tails, size = self._tails, _FIXED[number[self._tails]]
+        self._frames = layout[:, FRAMES]
+        self._every = self._listed(
             np.concatenate([owner, owner[tails]]),
             np.concatenate([number, number[tails] + _TAILS]),
             np.concatenate([position, position[tails] + size]),
             np.concatenate([octets, octets[tails] - size]),
         )
-        self._frames = layout[:, FRAMES]
-        self._layers = [layers]
-        """Columns of the layers: layout, type, offset and length. If frames have outer headers, the layers of
-        innermost frames and of outermost frames follow.
-        """
-        counts = [self._count_of(layers)]
-        if counts[0][_WRAPPERS].any():
-            for mask in _nested(owner, number):
-                both = np.concatenate([mask, mask[tails]])
-                self._layers.append(tuple(column[both] for column in layers))
-                counts.append(self._count_of(self._layers[-1]))
-        self.count: Int64 = self._of_nestings(counts)
-        offsets = [np.full(KINDS, _FAR) for _ in self._layers]
-        for offset, (_, kind, position, _) in zip(offsets, self._layers, strict=True):
-            np.minimum.at(offset, kind, position)
-        self.min_offset: Int64 = self._of_nestings(offsets)
-        """Minimum number of octets before a layer of each type."""
 
-    def _count_of(self, layers: Sequence[Int64]) -> Int64:
-        owner, kind, *_ = layers
-        return np.bincount(kind, self._frames[owner], KINDS).astype(np.int64)
+    def _listed(self, owner: Int64, kind: Int64, position: Int64, octets: Int64) -> Listed:
+        min_offset = np.full(KINDS, _FAR)
+        np.minimum.at(min_offset, kind, position)
+        count = np.bincount(kind, self._frames[owner], KINDS).astype(np.int64)
+        return Listed(owner, kind, position, octets, count, min_offset)
 
-    @staticmethod
-    def _of_nestings(values: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the values of all types. Without nested frames, the values of all nestings are equal."""
-        return np.concatenate([values[index % len(values)] for index in range(len(NESTINGS))])
+    def listed(self, nesting: int) -> Listed:
+        """Return the layers of a nesting, by index. Without outer headers, all nestings are equal."""
+        is_nested = nesting and self._every.counts[_WRAPPERS].any()
+        return self._nestings[nesting - 1] if is_nested else self._every
+
+    @functools.cached_property
+    def _nestings(self) -> list[Listed]:
+        """The layers of innermost frames, and the layers of outermost frames."""
+        columns, before_tails = self._every[:4], slice(len(self.part.layer))
+        masks = _nested(*(column[before_tails] for column in columns[:2]))
+        both = [np.concatenate([mask, mask[self._tails]]) for mask in masks]
+        return [self._listed(*(column[mask] for column in columns)) for mask in both]
 
     def layers(self, types: Sequence[int]) -> tuple[Int64, Int64]:
         """Return the bounds and the layers of each layout, restricted to ``types``.
 
         The types are renumbered by their position in ``types``.
         """
-        new = np.full(len(self.count), UNWANTED)
+        new = np.full(KINDS * len(NESTINGS), UNWANTED)
         new[list(types)] = np.arange(len(types))
         columns = []
         for nesting in sorted({each // KINDS for each in types}):
-            layers = self._layers[nesting % len(self._layers)]
-            kinds = new[KINDS * nesting :][layers[1]]
+            listed = self.listed(nesting)
+            kinds = new[KINDS * nesting :][listed.kind]
             chosen = np.flatnonzero(kinds != UNWANTED)
-            columns.append((kinds[chosen], *(layers[index][chosen] for index in (0, 2, 3))))
+            others = listed.owner, listed.position, listed.octets
+            columns.append((kinds[chosen], *(column[chosen] for column in others)))
         kind, owner, position, octets = (np.concatenate(each) for each in zip(*columns, strict=True))
         group = owner * len(types) + kind
         # A stable sort keeps layers of one type and layout in order.
@@ -540,7 +549,10 @@ class _Collection:
             for census, plan in zip(censuses, self._plans, strict=True)
         ]
         self._whole = np.all(whole, axis=0)
-        self._counts = [census.count[types] for census in censuses]
+        self._counts = [
+            np.array([census.listed(kind // KINDS).counts[kind % KINDS] for kind in types])
+            for census in censuses
+        ]
         self._total = np.sum(self._counts, axis=0)
         self._bases = list(itertools.accumulate(self._counts, initial=np.zeros(len(types), np.int64)))
         positions = np.array([want.positions for want in wants.values()])

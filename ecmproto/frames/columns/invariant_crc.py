@@ -43,9 +43,8 @@ class WalkedLayers(Protocol):
 
     frames: Frames
 
-    @property
-    def count(self) -> Int64:
-        """Number of layers of each type."""
+    def count(self, kind: int) -> int:
+        """Return the number of layers of a type."""
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
         """Return the requested values of some layer types."""
@@ -58,7 +57,7 @@ def crc_states(source: WalkedLayers) -> tuple[NDArray[np.int32], NDArray[np.int8
     """
     ip4s, bths, udps = _formats_of(IPv4), _formats_of(BTH), _formats_of(UDP)
     every = dict.fromkeys([*ip4s, *bths, ICRC, LRH, *NETWORKS, *udps])
-    wants = {NUMBER_OF[cls]: Want(positions=True) for cls in every if source.count[NUMBER_OF[cls]]}
+    wants = {NUMBER_OF[cls]: Want(positions=True) for cls in every if source.count(NUMBER_OF[cls])}
     collected = source.collect(wants)
     frames = len(source.frames.offset)
     has_bth = np.zeros(frames, np.bool_)

@@ -19,7 +19,7 @@ from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP_TYPES, Batch, Interface
 from ecmproto.frames.columns.column import Texts
-from ecmproto.frames.columns.gathering import Census, Collected, Want, collect, kind_of, look_up
+from ecmproto.frames.columns.gathering import KINDS, Census, Collected, Want, collect, kind_of, look_up
 from ecmproto.frames.columns.invariant_crc import crc_states
 from ecmproto.frames.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
 from ecmproto.frames.columns.threads import together
@@ -73,6 +73,7 @@ class BatchLayers:
         self.parts = parts
         self._pool = pool
         self._censuses = [Census(part) for part in parts]
+        self._totals_of: dict[int, tuple[list[int], list[int]]] = {}
         self.entries: dict[type[Layer], Entries] = {}
         """Layers of each requested format that occurs."""
         rows, texts = _error_texts(parts)
@@ -80,17 +81,31 @@ class BatchLayers:
         self.errors: Texts = texts
         """Error text of each malformed frame."""
 
-    @functools.cached_property
-    def count(self) -> Int64:
-        """Number of layers of each type; see `ecmproto.frames.columns.gathering`."""
-        total: Int64 = np.sum([census.count for census in self._censuses], axis=0)
-        return total
+    def count(self, kind: int) -> int:
+        """Return the number of layers of a type; see `ecmproto.frames.columns.gathering`."""
+        return self._totals(kind // KINDS)[0][kind % KINDS]
 
-    @functools.cached_property
-    def min_offset(self) -> Int64:
-        """Minimum number of octets of the frame before a layer, by layer type."""
-        minimum: Int64 = np.min([census.min_offset for census in self._censuses], axis=0)
-        return minimum
+    def min_offset(self, kind: int) -> int:
+        """Return the minimum number of octets of the frame before a layer of a type."""
+        return self._totals(kind // KINDS)[1][kind % KINDS]
+
+    def _totals(self, nesting: int) -> tuple[list[int], list[int]]:
+        """Return the numbers of layers and the minimum offsets of all types of a nesting."""
+        if nesting not in self._totals_of:
+            listed = [census.listed(nesting) for census in self._censuses]
+            self._totals_of[nesting] = (
+                np.sum([each.counts for each in listed], axis=0).tolist(),
+                np.min([each.min_offsets for each in listed], axis=0).tolist(),
+            )
+        return self._totals_of[nesting]
+
+    def find(self, formats: Collection[type[Layer]], nesting: Nesting = "") -> None:
+        """Add the layers of ``formats`` in the frames of a nesting to ``entries``."""
+        types = {cls: kind for cls in formats if self.count(kind := kind_of(cls, nesting=nesting))}
+        collected = self.collect({kind: Want(positions=True) for kind in types.values()})
+        for cls, kind in types.items():
+            each = collected[kind]
+            self.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
         """Return the requested values of some layer types."""
@@ -189,11 +204,7 @@ def find_layers(
     parts = [BatchPart(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
     together([part.find for part in parts], pool)
     layers = BatchLayers(frames, parts, pool)
-    types = {cls: kind for cls in formats if layers.count[kind := kind_of(cls, nesting=nesting)]}
-    collected = layers.collect({kind: Want(positions=True) for kind in types.values()})
-    for cls, kind in types.items():
-        each = collected[kind]
-        layers.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
+    layers.find(formats, nesting)
     return layers
 
 
@@ -241,7 +252,7 @@ def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
     return layers
 
 
-SHOWN_AS: dict[type[Layer], type[Layer]] = {cls: cls.shows for cls in FORMATS if cls.shows is not None}
+_SHOWN_AS: dict[type[Layer], type[Layer]] = {cls: cls.shows for cls in FORMATS if cls.shows is not None}
 """First format of the quoted frame, by the format that quotes a sampled frame."""
 
 
@@ -279,13 +290,16 @@ def _choose_ip(batch: Batch, rows: NDArray[np.intp], starts: NDArray[np.int8]) -
         starts[rows[version == number]] = NUMBER_OF[cls]
 
 
-def sampled_frames(layers: BatchLayers) -> tuple[NDArray[np.int32], Frames]:
+def sampled_frames(layers: BatchLayers, nesting: Nesting = "") -> tuple[NDArray[np.int32], Frames]:
     """Return the indices of the frames with a quoting message, and the quoted frames.
+
+    ``nesting`` restricts the messages to innermost or outermost frames.
 
     As in `ecmproto.wire.codec.frame.encapsulated`, the message is the last layer and quotes some octets.
     """
+    layers.find(_SHOWN_AS, nesting)
     rows, starts, octets, firsts = [], [], [], []
-    for cls, shown in SHOWN_AS.items():
+    for cls, shown in _SHOWN_AS.items():
         entries = layers.entries.get(cls)
         if entries is None:
             continue

@@ -20,7 +20,7 @@ from ecmproto.frames.capture.batch import Batch, Interface
 from ecmproto.frames.columns.column import Column, Int64, Octets, Stretches, Texts, Values
 from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.frames.columns.files import CapturePath
-from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.relations import (
     bitwise_and,
     compared,
@@ -390,12 +390,12 @@ class Scope:
     def _layers_of(self, field: FilterField) -> tuple[NDArray[np.int32] | None, BatchLayers]:
         """Return the layers of a field; for quoted frames, also return the indices of the quoting frames."""
         pool = self._pool if len(self) >= SHARED_FRAMES else None
-        outer = SHOWN_AS if field.inner else field.formats
+        outer = () if field.inner else field.formats
         frames = frames_of(self._batch, self._interfaces)
         layers = find_layers(frames, outer, self._ethertypes, pool, nesting=field.nesting)
         if not field.inner:
             return None, layers
-        rows, frames = sampled_frames(layers)
+        rows, frames = sampled_frames(layers, field.nesting)
         return rows, find_layers(frames, field.formats, self._ethertypes, pool)
 
 

@@ -25,7 +25,7 @@ from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.frames.columns.gathering import Want, kind_of
-from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.frames.columns.octets import eight_octets
 from ecmproto.frames.filter.fields import FilterField
@@ -146,7 +146,7 @@ class Reduction:
         delete.
         """
         inner = any(of_shown for _, of_shown in (*self._masks, *self._cuts))
-        layers = find_layers(frames_of(batch, interfaces), SHOWN_AS if inner else (), self._ethertypes, pool)
+        layers = find_layers(frames_of(batch, interfaces), (), self._ethertypes, pool)
         every = np.arange(len(batch), dtype=np.int32)
         yield from self._of(layers, every, buffer, low, inner=False)
         if inner:
@@ -158,9 +158,10 @@ class Reduction:
     def _of(
         self, layers: BatchLayers, rows: NDArray[np.int32], buffer: Octets, low: int, *, inner: bool
     ) -> Iterator[_Cut]:
-        count = layers.count
-        masks = {kind: masks for (kind, of), masks in self._masks.items() if of == inner and count[kind]}
-        cuts = {kind: tag for (kind, of), tag in self._cuts.items() if of == inner and count[kind]}
+        masks = {
+            kind: masks for (kind, of), masks in self._masks.items() if of == inner and layers.count(kind)
+        }
+        cuts = {kind: tag for (kind, of), tag in self._cuts.items() if of == inner and layers.count(kind)}
         collected = layers.collect({kind: Want(positions=True) for kind in masks | cuts})
         for kind, each in masks.items():
             start = collected[kind].start - low

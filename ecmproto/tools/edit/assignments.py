@@ -234,7 +234,7 @@ def targets_of(
     ``frame_of`` has, for each quoted frame, the index of the batch frame that quotes it. ``None`` means that
     the frames are the frames of the batch.
     """
-    present = {kind: want for kind, want in needed_layers(assignments).items() if layers.count[kind]}
+    present = {kind: want for kind, want in needed_layers(assignments).items() if layers.count(kind)}
     collected = layers.collect(present)
     buffer = layers.frames.buffer
     targets = []

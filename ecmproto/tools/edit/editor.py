@@ -25,7 +25,7 @@ from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interfa
 from ecmproto.frames.capture.batch import ETHERNET, Block, Format
 from ecmproto.frames.capture.copier import format_of
 from ecmproto.frames.columns.extraction import SHARED_FRAMES
-from ecmproto.frames.columns.layers import SHOWN_AS, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import frames_of, sampled_frames
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import Filter
 from ecmproto.tables import Tabular
@@ -317,13 +317,13 @@ class Editor:
         chosen = batch if len(rows) == len(batch) else batch.select(rows)
         pool = self._pool if len(chosen) >= SHARED_FRAMES else None
         inner = [each for each in edit.assignments if each.field.inner]
-        requested = (*(COVERED if self._covered else ()), *(SHOWN_AS if inner else ()))
+        requested = COVERED if self._covered else ()
         located = outermost_layers(frames_of(chosen, interfaces), requested, edit.ethertypes, pool)
         outer = targets_of([each for each in edit.assignments if not each.field.inner], located)
         shown, frame_of, inside = located, np.empty(0, np.int32), []
         if inner:
-            frame_of, frames = sampled_frames(located)
-            shown = outermost_layers(frames, COVERED if self._covered else (), edit.ethertypes, pool)
+            frame_of, frames = sampled_frames(located, "outer")
+            shown = outermost_layers(frames, requested, edit.ethertypes, pool)
             inside = targets_of(inner, shown)
         low = int(batch.record_offset.min())
         batch, buffer = own_records(batch)

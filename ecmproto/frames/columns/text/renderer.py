@@ -16,7 +16,7 @@ from ecmproto.frames.batch.headers import fixed, signed
 from ecmproto.frames.batch.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.frames.columns.gathering import look_up
-from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAST, LAYERS, TAIL, ZEROS
 from ecmproto.frames.columns.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.frames.columns.text.program import (
@@ -234,8 +234,7 @@ class PathBook:
     def locate(self, layers: BatchLayers, ethertypes: EtherTypes, *, sampled: bool) -> FrameBoundaries:
         """Return the paths and boundaries of frames.
 
-        With ``sampled``, quoted frames are included, and the entries of ``layers`` must contain the quoting
-        layers.
+        With ``sampled``, quoted frames are included.
         """
         frames = layers.frames
         malformed = np.zeros(len(frames.offset), np.bool_)
@@ -482,7 +481,7 @@ class Renderer:
         if not len(batch):
             return iter(())
         frames = frames_of(batch, interfaces)
-        located = find_layers(frames, tuple(SHOWN_AS) if self._sampled else (), ethertypes, None)
+        located = find_layers(frames, (), ethertypes, None)
         with self._lock:
             job = self._job(batch, located, single, interfaces, ethertypes, odd, origin_ns)
         return self._shares(job, batch.captured, pool)
@@ -505,7 +504,7 @@ class Renderer:
         if not self._malformed or self._wrong is not None:
             alone |= located.shows_malformed
         packets, crc_states = _NO_ROWS, _NO_ROWS
-        if self._sampled and layers.count[NUMBER_OF[ICRC]]:
+        if self._sampled and layers.count(NUMBER_OF[ICRC]):
             packets, states = layers.crc_states
             crc_states = np.array([CRC_STATES.index(word) for word in states.words])[states.codes]
             alone[packets[crc_states == CRC_STATES.index(BAD)]] = True
