@@ -41,8 +41,8 @@ MAGIC_US = 0xA1B2C3D4
 MAGIC_NS = 0xA1B23C4D
 _MAGIC_MODIFIED = 0xA1B2CD34
 _MODIFIED_HEADER_OCTETS = 24
-_WORDS = 4
-"""Number of words with a time and lengths at the start of each record."""
+_FIELDS = 4
+"""Number of 32-bit fields with a time and lengths at the start of each record."""
 
 _FCS_PRESENT = 1 << 26
 _LINKTYPE_RESERVED = 0x03FF0000 | 1 << 27
@@ -170,7 +170,7 @@ class PcapParser:
             return Shortage(octets=self._header, what=f"a record header of {self._header} octets")
         records, after = self._walker.run(
             walk_pcap,
-            _WORDS,
+            _FIELDS,
             source.buffer,
             source.position,
             source.position + BATCH_OCTETS,
@@ -233,7 +233,7 @@ def walk_pcap(
 ) -> tuple[int, int]:
     """Walk pcap records from ``position``; return the number of records, and the start of the next record.
 
-    The starts and the first words of the records are written to ``records`` from column ``count`` on (see
+    The starts and the first fields of the records are written to ``records`` from column ``count`` on (see
     `Walker.run`). Records start before ``stop`` and end at or before ``end``. ``header`` is the length of the
     record header in octets, and ``largest`` is the maximum plausible captured length. ``lengths`` is the
     position of the captured length: first (0), second (1), or the smaller length (2).
@@ -241,7 +241,7 @@ def walk_pcap(
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     while count < capacity and position < stop and position + header <= end:
         records[0, count] = position
-        for number in range(_WORDS):
+        for number in range(_FIELDS):
             at = position + 4 * number
             records[1 + number, count] = (
                 octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3

@@ -83,8 +83,8 @@ def build_options(options: Iterable[tuple[int, bytes]], byte_order: ByteOrder) -
 UInt64 = NDArray[np.uint64]
 _MASK = (1 << 64) - 1
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
-_WORDS = 7
-"""Number of words at the start of a packet block with its type, lengths, interface and time."""
+_FIELDS = 7
+"""Number of 32-bit fields at the start of a packet block with its type, lengths, interface and time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +253,7 @@ class PcapngParser:
             else:
                 records, after = self._walker.run(
                     walk_pcapng,
-                    _WORDS,
+                    _FIELDS,
                     source.buffer,
                     source.position,
                     stop,
@@ -603,7 +603,7 @@ def walk_pcapng(
         if interface >= interfaces:
             break
         records[0, count] = position
-        for number in range(min(_WORDS, total // 4)):
+        for number in range(min(_FIELDS, total // 4)):
             at = position + 4 * number
             records[1 + number, count] = (
                 octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3

@@ -602,7 +602,7 @@ class Walker:
     def run(
         self,
         walk: Callable[..., tuple[int, int]],
-        words: int,
+        fields: int,
         octets: Octets,
         position: int,
         stop: int,
@@ -611,15 +611,15 @@ class Walker:
     ) -> tuple[Int64, int]:
         """Return the records between ``position`` and ``stop``, and the start of the next record.
 
-        The first row contains the starts of the records. The other rows contain the first ``words`` 32-bit
-        words of the records.
+        The first row contains the starts of the records. The other rows contain the first ``fields`` 32-bit
+        fields of the records.
         """
         end = len(octets)
         stop = min(stop, end)
         capacity = max(1, min(capacity, (stop - position) // 16 + 1))
         # There may be many short runs: the array for the longest run is allocated once.
         if self._records.shape[1] < capacity:
-            self._records = np.empty((1 + words, capacity), np.int64)
+            self._records = np.empty((1 + fields, capacity), np.int64)
         records = self._records
         if self._large and (capacity > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
             count, after, lap_end = 0, position, position
