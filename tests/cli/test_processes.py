@@ -150,8 +150,9 @@ def test_a_closed_pipe_ends_all_processes(path: Path) -> None:
 
 def test_an_interrupt_ends_all_processes(path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, "dissect", "-V", "-r", str(path)]
+    # Without a buffer, because `communicate` would not return what the buffer has read.
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
