@@ -40,7 +40,9 @@ def opened(
     """
     from ecmproto.frames.capture import open_captures
     from ecmproto.frames.capture.reader import BATCH_FRAMES
+    from ecmproto.memory import keep_freed_memory
 
+    keep_freed_memory()
     frames = batch_frames or BATCH_FRAMES
     if not inner and trailer is None:
         return open_captures(paths, batch_frames=frames)

@@ -26,7 +26,8 @@ from ecmproto.errors import ExecutorError, MissingDependencyError, ParameterErro
 from ecmproto.executors.batches import Batches
 from ecmproto.executors.protocol import Call, Results, Task, TaskResult, ignore_message
 from ecmproto.executors.running import code_digest
-from ecmproto.executors.work import Answer, answer, keep_freed_memory, result_of, this_worker
+from ecmproto.executors.work import Answer, answer, result_of, this_worker
+from ecmproto.memory import keep_freed_memory
 
 _BATCH_S = 10.0
 """Target duration of a batch in seconds."""

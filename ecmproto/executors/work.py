@@ -14,20 +14,16 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.protocol import FAILED, Call, Failure, Task, TaskResult
 from ecmproto.executors.rows import DIGEST, pack, unpack
+from ecmproto.memory import keep_freed_memory
 
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""glibc's numbers of these mallopt parameters."""
-_MAPPED_OCTETS, _RETAINED_OCTETS = 1 << 25, 1 << 28
-"""Minimum size of mapped allocations, at its allowed maximum, and size of free memory that is kept."""
 _called: set[str] = set()
 """Functions that this process has called."""
 _index = ctypes.c_long()
@@ -104,19 +100,6 @@ def this_worker() -> str:
 
 
 # A process of its own -------------------------------------------------------------------------------------
-
-
-def keep_freed_memory() -> None:
-    """Configure this process to keep freed memory for its next task.
-
-    Batches allocate and free tens of megabytes. The system fills returned memory with zeros, page by page,
-    when the memory is allocated again. This takes a fifth of the time of statistics. Without glibc, this
-    function has no effect.
-    """
-    with suppress(OSError, AttributeError):
-        settle = ctypes.CDLL(None).mallopt
-        settle(_M_MMAP_THRESHOLD, _MAPPED_OCTETS)
-        settle(_M_TRIM_THRESHOLD, _RETAINED_OCTETS)
 
 
 def begin(folder: str, index: ctypes.c_long) -> None:

@@ -13,7 +13,6 @@ other threads, such as a command.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import mmap
 import os
@@ -30,6 +29,7 @@ from ecmproto.frames.capture.parts import Part, PartReader, Reached, RecordSearc
 from ecmproto.frames.capture.reader import BATCH_FRAMES, opened_source
 from ecmproto.frames.capture.source import MappedSource, Source
 from ecmproto.kernels import library
+from ecmproto.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -42,8 +42,6 @@ MIN_OCTETS = 64 << 20
 _MAX_PROCESSES = 4
 _SLOT_OCTETS = 32 << 20
 """Size of each of the two output buffers of a process; one is filled while the other is read."""
-_ALLOCATION = {-1: 1 << 30, -3: 32 << 20}
-"""Options of glibc: M_TRIM_THRESHOLD, and the maximum M_MMAP_THRESHOLD."""
 
 Put = Callable[[bytes | memoryview], None]
 Work = Callable[[PartReader, Put], Any]
@@ -215,7 +213,7 @@ class _Worker:
         """Process every n-th part, until the last part or the end of another process."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles the signal
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _keep_memory()
+        keep_freed_memory()
         capture = self._capture
         try:
             with open(capture.path, "rb") as file, opened_source(capture.path) as (self._source, _):
@@ -295,11 +293,3 @@ class _Worker:
         if self._handed == len(self._slots):
             self._answer.recv()
             self._handed -= 1
-
-
-def _keep_memory() -> None:
-    """Keep freed memory for the next part, because the kernel would clear new memory each time."""
-    allocator = ctypes.CDLL(None)
-    if hasattr(allocator, "mallopt"):  # glibc
-        for option, octets in _ALLOCATION.items():
-            allocator.mallopt(option, octets)
