@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from ecmproto.errors import CaptureError, MissingDependencyError
@@ -98,7 +98,7 @@ def open_file(name: str) -> BinaryIO:
     if not is_remote(name):
         return open(name, "rb", buffering=0)
     system, path = _system_of(name)
-    return _RemoteFile(_answer(name, lambda: system.open(path, "rb", block_size=_BLOCK_OCTETS)))  # type: ignore[return-value]
+    return _RemoteFile(_result(lambda: system.open(path, "rb", block_size=_BLOCK_OCTETS)))  # type: ignore[return-value]
 
 
 def size_and_time(name: str) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def size_and_time(name: str) -> tuple[int, int]:
         status = os.stat(name)
         return status.st_size, status.st_mtime_ns
     system, path = _system_of(name)
-    facts = _answer(name, lambda: system.info(path))
+    facts = _result(lambda: system.info(path))
     marks = [str(facts.get(key, "")) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
     import hashlib
 
@@ -121,9 +121,9 @@ def size_and_time(name: str) -> tuple[int, int]:
 def _remote_files(name: str) -> tuple[list[str], str]:
     system, path = _system_of(name)
     if _WILD.search(_without_query(name)):
-        result = _answer(name, lambda: system.glob(path))
+        result = _result(lambda: system.glob(path))
         return [system.unstrip_protocol(each) for each in result], "a file that matches"
-    result = _answer(name, lambda: system.ls(path, detail=False))
+    result = _result(lambda: system.ls(path, detail=False))
     return [system.unstrip_protocol(each) for each in result if _is_capture(each)], "a folder with captures"
 
 
@@ -139,7 +139,7 @@ def _system_of(name: str) -> tuple[Any, str]:
     except ImportError:
         raise MissingDependencyError(package="fsspec", extra="remote", purpose=name_shown(name)) from None
     try:
-        system, path = _answer(name, lambda: url_to_fs(name))
+        system, path = _result(lambda: url_to_fs(name))
     except ImportError as error:
         # fsspec's message contains the package for the protocol
         named = re.search(r"[Ii]nstall \W?([\w-]+)|No module named '(\w+)", str(error))
@@ -149,10 +149,10 @@ def _system_of(name: str) -> tuple[Any, str]:
     return system, path
 
 
-def _answer(name: str, ask: Any) -> Any:
-    """Return the result of ``ask``; exceptions of a file system become OSError, as for a local file."""
+def _result(operation: Callable[[], Any]) -> Any:
+    """Return the result of ``operation``; exceptions of a file system become OSError, as for a local file."""
     try:
-        return ask()
+        return operation()
     except (OSError, ImportError) as error:
         if isinstance(error, OSError) and not error.strerror:
             raise OSError(_reason(error)) from error
@@ -182,7 +182,7 @@ class _RemoteFile:
 
     def read(self, octets: int) -> bytes:
         """Return the next octets, at most ``octets``."""
-        return bytes(_answer("", lambda: self._file.read(octets)))
+        return bytes(_result(lambda: self._file.read(octets)))
 
     def close(self) -> None:
         """Close the file."""

@@ -58,10 +58,10 @@ class Division:
         self._experiment, self._wiring = experiment, wiring
         for host in experiment.network.hosts:
             if host.storms:
-                raise _refused("no broken host", f"storms of {host.name}")
+                raise refused("no broken host", f"storms of {host.name}")
         for link in experiment.network.links:
             if link.down:
-                raise _refused("no link that goes down", f"{link.a} to {link.b}")
+                raise refused("no link that goes down", f"{link.a} to {link.b}")
 
     def check_sources(self, flows: Sequence[Flow], endpoints: Sequence[Endpoints]) -> None:
         """Raise SpecError if parts would have to share a source's state."""
@@ -72,11 +72,11 @@ class Division:
         for flow in flows:
             sender, receiver = of_source[flow.name]
             if connection_count(flow) and sender != receiver:
-                raise _refused("TCP connections within one part", f"flow {flow.name} between two parts")
+                raise refused("TCP connections within one part", f"flow {flow.name} between two parts")
             for name in flow.after:
                 if of_source[name][1] != sender:
                     needed = "flows that wait only for flows to their own part"
-                    raise _refused(needed, f"flow {flow.name} after {name}")
+                    raise refused(needed, f"flow {flow.name} after {name}")
 
     def lookahead_ns(self, delays_ns: NDArray[np.int64]) -> int:
         """Return the shortest delay across the cut; ``delays_ns`` are as in `Wiring.message_delays_ns`."""
@@ -92,7 +92,7 @@ class Division:
         crosses = senders[:, None] != self.of_host
         lookahead_ns = int(delays_ns[crosses].min(initial=min(crossing_ns, default=NEVER_NS)))
         if lookahead_ns <= 0:
-            raise _refused("delays of more than 0 ns between parts", f"{lookahead_ns} ns")
+            raise refused("delays of more than 0 ns between parts", f"{lookahead_ns} ns")
         return lookahead_ns
 
 
@@ -191,7 +191,8 @@ def _progress(part: Part, spins: int) -> int:
     return result
 
 
-def _refused(needed: str, got: str) -> SpecError:
+def refused(needed: str, got: str) -> SpecError:
+    """Return the error for a network that cannot be divided."""
     return SpecError(where="parts", needed=f"{needed} in a divided network", got=got)
 
 

@@ -54,7 +54,7 @@ from ecmproto.control.lab.model import FRAME_OCTETS, PATHS, Experiment, Flow, Pa
 from ecmproto.control.lab.setup.captured import captured_frames
 from ecmproto.control.lab.simulation.changes import Changes
 from ecmproto.control.lab.simulation.flow_control import FlowControl, watchdogs
-from ecmproto.control.lab.simulation.parts import Division, Part, run_together
+from ecmproto.control.lab.simulation.parts import Division, Part, refused, run_together
 from ecmproto.control.lab.simulation.series import (
     MAX_EVENTS,
     Completions,
@@ -342,11 +342,8 @@ class Simulation:
         """
         division.check_sources(self._sources_of, self._endpoints)
         if reports(self._receivers[0]):
-            raise SpecError(
-                where="parts",
-                needed="a mechanism without reports that change on their whole path, in a divided network",
-                got=self.experiment.control.mechanism,
-            )
+            needed = "a mechanism without reports that change on their whole path,"
+            raise refused(needed, self.experiment.control.mechanism)
         delays_ns = self.wiring.message_delays_ns(self.experiment.control.message_delay_ns)
         lookahead_ns = division.lookahead_ns(delays_ns)
         draws = [self._generator(_LOSSES, part) for part in range(division.parts)]
