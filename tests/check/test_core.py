@@ -13,7 +13,7 @@ import pytest
 from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration
 from ecmproto.errors import ParameterError
 from ecmproto.tools.check import Checker, Family, Judged, Rows, Rule, Subject, chosen, find_rule
-from ecmproto.tools.check.keyed import TIME, Chain, Pairs, events
+from ecmproto.tools.check.keyed import TIME, Chain, Pairs
 from ecmproto.tools.check.report import MAX_CASES, Report
 from ecmproto.tools.check.rule import SENDER, Settings, Shift, Where, mac_of_key, value_of
 from tests.check.planting import LINKS, MS, START_NS, Event, batch_of, checked, checker_of, faults, frame
@@ -39,7 +39,7 @@ class Intervals:
         self._chain = Chain(8, 0)
 
     def add(self, rows: Rows) -> None:
-        seen = events(rows.number, rows.time_ns, rows.interface)
+        seen = rows.events(slice(None))
         self._tell(self._chain.follow(rows["cntag.flow_id"], 0, seen))
 
     def _tell(self, pairs: Pairs) -> None:

@@ -138,11 +138,6 @@ class CountedTimes:
             self.last_ns = max(self.last_ns, later.last_ns)
 
 
-def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> Int64:
-    """Return an array of events, with a row for each event."""
-    return np.stack([number, time_ns, interface, *values], axis=1)
-
-
 def rows_where(mask: Mask, rows: Int64) -> Int64:
     """Return the rows that a mask selects. If the mask selects all rows, the array is not copied."""
     # indices are three times as fast as a mask
@@ -209,7 +204,7 @@ class FirstEvents:
         return self._keys.count
 
     def add(self, keys: Int64, *columns: Int64) -> None:
-        """Add events. The columns are the same as for `events`."""
+        """Add events by columns. `Rows.frames` returns the first columns."""
         if not len(keys):
             return
         before = self._keys.count

@@ -136,7 +136,6 @@ def _from_table(table: dict[str, Any], where: str) -> Rule:
         clause=table.get("clause", Path(where.split(": ")[0].removeprefix("rules ")).name),
         severity=severity,
         subject=_subject(table["subject"], where) if "subject" in table else PORT,
-        on=(),
         expression=test,
     )
 

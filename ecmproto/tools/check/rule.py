@@ -112,7 +112,7 @@ class Rule:
     clause: str
     severity: Severity
     subject: Subject
-    on: tuple[str, ...]
+    on: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
@@ -175,6 +175,21 @@ class Memory(Protocol):
 
         The memory must not change, as frames may follow.
         """
+
+
+class SingleFrames:
+    """The base class for memories of rules that judge each frame alone, so that nothing is kept."""
+
+    frames_alone = True
+
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._report = report
+
+    def join(self, later: Any, shift: Shift) -> None:
+        """Do nothing, because each frame was judged alone."""
+
+    def end(self, report: Report) -> None:
+        """Do nothing, because all frames are already judged."""
 
 
 _Parameters = TypeVar("_Parameters", bound=Parameters)
@@ -323,6 +338,14 @@ class Rows:
             first[which[::-1]] = self.interface[::-1]
             self._counts[subject.name] = np.bincount(which, minlength=len(keys)), first
         return self._counts[subject.name]
+
+    def events(self, at: Any, *values: Int64) -> Int64:
+        """Return the frames in the given rows as events. ``values`` are columns after the common columns."""
+        return np.stack([*self.frames(at), *values], axis=1)
+
+    def frames(self, at: Any) -> tuple[Int64, Int64, Int64]:
+        """Return the number, the time and the interface of the frames in the given rows."""
+        return self.number[at], self.time_ns[at], self.interface[at]
 
     def where(self, subject: Subject) -> Where:
         """Return the frames and subjects of the rows, for findings."""

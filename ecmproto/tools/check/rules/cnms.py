@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ecmproto.tools.check.keyed import FirstEvents
@@ -65,10 +67,8 @@ class Sampled:
         data, cnms = np.flatnonzero(~is_cnm), np.flatnonzero(is_cnm & rows.has("cnm.encap_dst"))
         self._sent.numbers(rows["eth.src"][data] << _VLAN_BITS | vlan[data], rows["eth.dst"][data])
         source, to = rows["eth.dst"][cnms] << _VLAN_BITS | vlan[cnms], rows["cnm.encap_dst"][cnms]
-        self._cnms.add(
-            mixed(source, to), rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms], source, to,
-            rows["cnm.cpid"][cnms], rows.has("vlan.id")[cnms].astype(np.int64),
-        )  # fmt: skip
+        cpid, tagged = rows["cnm.cpid"][cnms], rows.has("vlan.id")[cnms].astype(np.int64)
+        self._cnms.add(mixed(source, to), *rows.frames(cnms), source, to, cpid, tagged)
 
     def join(self, later: Sampled, shift: Shift) -> None:
         """Add the frames of a later part."""
@@ -105,8 +105,10 @@ class Sampled:
 
 _FLOWS = ("eth.src", "eth.dst", "vlan.id", "cnm.cpid", "cnm.encap_dst")
 
+_source_rule = partial(Rule, subject=_CPID, on=_CNM, fields=("eth.src",))
+_sampled_rule = partial(Rule, severity="warning", subject=_CPID, optional=_FLOWS, memory=Sampled)
 RULES = (
-    Rule(
+    _source_rule(
         id="QCN012",
         name="source of CNMs",
         sentence="The source address of a CNM is an individual address and not 0.",
@@ -114,12 +116,9 @@ RULES = (
         "switch sent the CNM.",
         clause="802.1Q 32; wire-formats 3",
         severity="error",
-        subject=_CPID,
-        on=_CNM,
-        fields=("eth.src",),
         expression=_source,
     ),
-    Rule(
+    _source_rule(
         id="QCN013",
         name="CPID and source",
         sentence="The CPID in a CNM begins with the CNM's source address.",
@@ -130,12 +129,9 @@ RULES = (
         ),
         clause="wire-formats 3",
         severity="note",
-        subject=_CPID,
-        on=_CNM,
-        fields=("eth.src",),
         expression=_own_cpid,
     ),
-    Rule(
+    _sampled_rule(
         id="QCN014",
         name="encapsulated address",
         sentence="A CNM's destination sends frames to the encapsulated destination address in the CNM.",
@@ -146,13 +142,8 @@ RULES = (
             "combination of station, VLAN and encapsulated address once, at the first CNM."
         ),
         clause="802.1Q 33; wire-formats 3",
-        severity="warning",
-        subject=_CPID,
-        on=(),
-        optional=_FLOWS,
-        memory=Sampled,
     ),
-    Rule(
+    _sampled_rule(
         id="QCN015",
         name="VLAN of CNMs",
         sentence="A CNM with a VLAN tag is in a VLAN in which the CNM's destination sends frames.",
@@ -163,10 +154,5 @@ RULES = (
             "CNM."
         ),
         clause="802.1Q 32; wire-formats 1.2, 3",
-        severity="warning",
-        subject=_CPID,
-        on=(),
-        optional=_FLOWS,
-        memory=Sampled,
     ),
 )

@@ -263,7 +263,7 @@ _OPTIONAL = (*PRIORITY_FIELDS, *_TIMES, *_FIELDS, "eth.src", "ip.dsfield", "ipv6
 _CLAUSE = "802.1Q D.2, 38"
 
 
-_of_link = partial(Rule, clause=_CLAUSE, on=_FIELDS, optional=_OPTIONAL, memory=_Links)
+_of_link = partial(Rule, clause=_CLAUSE, subject=PORT, on=_FIELDS, optional=_OPTIONAL, memory=_Links)
 
 RULES = (
     malformed(
@@ -279,7 +279,6 @@ RULES = (
         "The rule needs LLDP from two stations on an interface. The rule compares the latest LLDPDUs of both "
         "stations.",
         severity="error",
-        subject=PORT,
     ),
     _of_link(
         id="DCB002",
@@ -291,7 +290,6 @@ RULES = (
         "determines the priorities. A difference then means that the other end does not adopt these "
         "priorities. The rule needs LLDP from two stations on an interface.",
         severity="warning",
-        subject=PORT,
     ),
     _of_link(
         id="DCB003",
@@ -329,7 +327,6 @@ RULES = (
             "precedence over an entry for the UDP port. The rule ignores untagged frames and CNPs."
         ),
         severity="warning",
-        subject=PORT,
     ),
     _of_link(
         id="DCB006",
@@ -340,7 +337,6 @@ RULES = (
             "are dropped instead of paused. The rule needs LLDP from two stations on an interface."
         ),
         severity="error",
-        subject=PORT,
     ),
     _of_link(
         id="DCB007",
@@ -352,7 +348,6 @@ RULES = (
             "an interface."
         ),
         severity="error",
-        subject=PORT,
     ),
     _of_link(
         id="DCB008",
@@ -364,7 +359,6 @@ RULES = (
             "PFC frames that resume a priority."
         ),
         severity="warning",
-        subject=PORT,
     ),
     _of_link(
         id="DCB009",
@@ -377,7 +371,6 @@ RULES = (
             "frames without an application entry, and CNPs."
         ),
         severity="warning",
-        subject=PORT,
     ),
 )  # fmt: skip
 

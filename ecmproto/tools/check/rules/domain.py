@@ -7,6 +7,7 @@ announcement at any time counts, because both ends start as not ready.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -182,11 +183,8 @@ class _Edges:
         if len(rows.interfaces) > 1:
             tagged = np.flatnonzero(rows.is_tagged)
             source, priority = rows["eth.src"][tagged], rows.priority[tagged]
-            interface = rows.interface[tagged]
-            self._sent.add(
-                mixed(source << 3 | priority, interface), rows.number[tagged], rows.time_ns[tagged],
-                interface, source, priority,
-            )  # fmt: skip
+            key = mixed(source << 3 | priority, rows.interface[tagged])
+            self._sent.add(key, *rows.frames(tagged), source, priority)
 
     def _speak(self, who: tuple[int, int], cnpv: int) -> None:
         if who in self._speakers or len(self._speakers) < _MAX_LINKS:
@@ -223,6 +221,10 @@ class _Edges:
         )  # fmt: skip
 
 
+_link_rule = partial(
+    Rule, clause="802.1Q 32, 33.5; wire-formats 9", subject=PORT, on=_TAGS_AND_LLDP,
+    optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"), memory=_Tags,
+)  # fmt: skip
 RULES = (
     malformed(
         "DOM",
@@ -250,7 +252,7 @@ RULES = (
         parameters=("cnpv",),
         expression=_priority,
     ),
-    Rule(
+    _link_rule(
         id="DOM002",
         name="CN-TAG outside the domain",
         sentence="A link carries CN-TAGs only in priorities that are CNPVs at both ends of the link.",
@@ -260,14 +262,9 @@ RULES = (
             "which removes CN-TAGs. The rule needs LLDP from at least one end of the link. An end without "
             "the LLDP Congestion Notification TLV has no CNPVs."
         ),
-        clause="802.1Q 32, 33.5; wire-formats 9",
         severity="error",
-        subject=PORT,
-        on=_TAGS_AND_LLDP,
-        optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
-        memory=_Tags,
     ),
-    Rule(
+    _link_rule(
         id="DOM003",
         name="CN-TAG to an unready end",
         sentence="A link carries CN-TAGs only in priorities for which both ends of the link advertise "
@@ -277,12 +274,7 @@ RULES = (
             "must not send CN-TAGs before the end is ready. The rule needs LLDP from an end that advertises "
             f"the priority as a CNPV. {_CNPVS}"
         ),
-        clause="802.1Q 32, 33.5; wire-formats 9",
         severity="warning",
-        subject=PORT,
-        on=_TAGS_AND_LLDP,
-        optional=(*PRIORITY_FIELDS, _CNPV, _READY, _CNM, "eth.src"),
-        memory=_Tags,
     ),
     Rule(
         id="DOM004",
@@ -328,7 +320,6 @@ RULES = (
         clause="802.1Q 32; wire-formats 9",
         severity="warning",
         subject=SENDER,
-        on=(),
         optional=(*PRIORITY_FIELDS, "lldp.tlv.type", _CNPV, "eth.src"),
         memory=_Edges,
     ),

@@ -223,7 +223,7 @@ class Associations:
         data = np.flatnonzero(~is_message)
         source, dst = rows["eth.src"], rows["eth.dst"]
         flow = mixed(source, dst << 3 | rows.priority)
-        self._flows.add(flow[data], rows.number[data], rows.time_ns[data], rows.interface[data])
+        self._flows.add(flow[data], *rows.frames(data))
         for rule, ((tag, protocol), message) in enumerate(zip(self._TAGS, self._MESSAGES, strict=True)):
             if len(rows.columns[message]):
                 indices = np.flatnonzero(rows.has(message))
@@ -232,16 +232,14 @@ class Associations:
                 station = dst[indices] << 2 | rule
                 self._stations.add(station)
                 key = mixed(station, rows[message][indices])
-                self._reported.add(key, rows.number[indices], rows.time_ns[indices], rows.interface[indices])
+                self._reported.add(key, *rows.frames(indices))
             if len(rows.columns[tag]):
                 tagged = np.flatnonzero(rows.has(tag) & ~is_message)
                 if tag == "cmtag.cpid":
                     tagged = tagged[rows["cmtag.protocol"][tagged] == protocol]
                 cpid = rows[tag][tagged]
-                self._tagged.add(
-                    mixed(flow[tagged] ^ rule, cpid), rows.number[tagged], rows.time_ns[tagged],
-                    rows.interface[tagged], source[tagged], cpid, flow[tagged], np.full_like(cpid, rule),
-                )  # fmt: skip
+                columns = source[tagged], cpid, flow[tagged], np.full_like(cpid, rule)
+                self._tagged.add(mixed(flow[tagged] ^ rule, cpid), *rows.frames(tagged), *columns)
 
     def join(self, later: Associations, shift: Shift) -> None:
         """Add the associations of a later part."""

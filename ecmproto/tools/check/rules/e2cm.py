@@ -9,7 +9,7 @@ import numpy as np
 from ecmproto.control.mechanisms.aimd.parameters import AIMDCongestionPointParameters
 from ecmproto.control.mechanisms.api.parameters import Parameters, duration, redeclared
 from ecmproto.frames.stats.plain_data import plain_value
-from ecmproto.tools.check.keyed import TIME, Chain, Pairs, events
+from ecmproto.tools.check.keyed import TIME, Chain, Pairs
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     NO_TIME,
@@ -240,10 +240,7 @@ class Latencies:
         kind = rows["e2cm.type"]
         probes = np.flatnonzero((rows.time_ns != NO_TIME) & ((kind == PROBE_FWD) | (kind == PROBE_REV)))
         key, is_reply = _flow_key(rows)[probes], (kind[probes] == PROBE_REV).astype(np.int64)
-        seen = events(
-            rows.number[probes], rows.time_ns[probes], rows.interface[probes], rows["e2cm.latency"][probes],
-            is_reply, key,
-        )  # fmt: skip
+        seen = rows.events(probes, rows["e2cm.latency"][probes], is_reply, key)
         self._take(self._chain.follow(drafts.mixed(key, is_reply), rows.interface[probes], seen))
 
     def _take(self, pairs: Pairs) -> None:

@@ -18,7 +18,6 @@ from ecmproto.tools.check.keyed import (
     Chain,
     FirstEvents,
     Pairs,
-    events,
     first_of,
     moved,
 )
@@ -123,10 +122,9 @@ class AlongPaths:
         tags = np.flatnonzero(rows.time_ns != NO_TIME)
         key = _queue_key(rows)[tags]
         path_key = drafts.mixed(key, rows["eth.dst"][tags] << 3 | rows.priority[tags])
-        number, time_ns, interface = rows.number[tags], rows.time_ns[tags], rows.interface[tags]
         rate, octets = rows["rdtag.rate"][tags], rows.octets[tags]
-        self._take(self._chain.follow(path_key, 0, events(number, time_ns, interface, rate, octets, key)))
-        self._count(self._same.follow(path_key, interface, events(number, time_ns, interface, key)))
+        self._take(self._chain.follow(path_key, 0, rows.events(tags, rate, octets, key)))
+        self._count(self._same.follow(path_key, rows.interface[tags], rows.events(tags, key)))
 
     def _take(self, pairs: Pairs) -> None:
         before, now = pairs.before, pairs.now
@@ -311,7 +309,7 @@ class UnknownQueues:
             ("rdtag.rate", self._tagged, _queue_key), ("fecn.rate", self._returned, _destined_key)
         ):  # fmt: skip
             at = np.flatnonzero(rows.has(name) & (rows.time_ns != NO_TIME))
-            first.add(key(rows)[at], rows.number[at], rows.time_ns[at], rows.interface[at])
+            first.add(key(rows)[at], *rows.frames(at))
 
     def join(self, later: UnknownQueues, shift: Shift) -> None:
         """Add the queues of a later part."""
@@ -408,7 +406,7 @@ class Reports:
         data = np.flatnonzero(is_data)
         source, dst = rows["eth.src"], rows["eth.dst"]
         pair = drafts.mixed(dst[data], source[data])
-        self._data.add(pair, rows.number[data], rows.time_ns[data], rows.interface[data])
+        self._data.add(pair, *rows.frames(data))
         if not (len(reports) or self._reported):
             return
         keys = drafts.mixed(source[reports], dst[reports])
@@ -543,6 +541,10 @@ def _data_times(data: FirstEvents, positions: Iterable[tuple[int, int]]) -> dict
 
 _BITS = ("version", "q", "reserved", "type")
 
+_returned_rule = partial(
+    Rule, clause="S003; algorithms 5", subject=DESTINED, on=("fecn.rate", "rdtag.rate"),
+    optional=("rdtag.rlq_id", "fecn.rlq_id", "eth.src", "eth.dst"), parameters=("interval",),
+)  # fmt: skip
 RULES = (
     malformed(
         "FECN",
@@ -595,7 +597,7 @@ RULES = (
         parameters=("interval",),
         memory=AlongPaths,
     ),
-    Rule(
+    _returned_rule(
         id="FECN004",
         name="feedback in return",
         sentence="The rate in a returning frame is not higher than the rates in the queue's RD tags.",
@@ -606,12 +608,7 @@ RULES = (
             "rate of this tag counts. The rule ignores a queue while an RD tag of the queue requests an "
             "unlimited rate, as on the source's own link."
         ),
-        clause="S003; algorithms 5",
         severity="error",
-        subject=DESTINED,
-        on=("fecn.rate", "rdtag.rate"),
-        optional=("rdtag.rlq_id", "fecn.rlq_id", "eth.src", "eth.dst"),
-        parameters=("interval",),
         memory=Returns,
     ),
     Rule(
@@ -626,7 +623,7 @@ RULES = (
         on=("fecn.rate",),
         expression=partial(_rate, "fecn.rate"),
     ),
-    Rule(
+    _returned_rule(
         id="FECN006",
         name="queue of a returning frame",
         sentence="A returning frame refers to a queue that has sent an RD tag.",
@@ -635,12 +632,7 @@ RULES = (
             "rule applies to stations that send RD tags in the capture. The rule ignores returning frames "
             "within fecn.interval of the station's first RD tag. The rule reports each queue once."
         ),
-        clause="S003; algorithms 5",
         severity="warning",
-        subject=DESTINED,
-        on=("fecn.rate", "rdtag.rate"),
-        optional=("rdtag.rlq_id", "fecn.rlq_id", "eth.src", "eth.dst"),
-        parameters=("interval",),
         memory=UnknownQueues,
     ),
     Rule(
@@ -669,7 +661,6 @@ RULES = (
         clause="S002; algorithms 5",
         severity="warning",
         subject=STATION,
-        on=(),
         optional=("dbp.rate", "eth.src", "eth.dst"),
         parameters=("report", "jitter"),
         memory=Reports,

@@ -13,7 +13,7 @@ import numpy as np
 
 from ecmproto.control.mechanisms.aimd.parameters import SamplingParameters
 from ecmproto.control.mechanisms.api.parameters import flag, ratio, redeclared
-from ecmproto.tools.check.keyed import Chain, Pairs, events, first_of, moved
+from ecmproto.tools.check.keyed import Chain, Pairs, first_of, moved
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     PRIORITY_FIELDS,
@@ -148,8 +148,8 @@ class Intervals:
             mine = sampled == each
             until[mine] = self._totals[each] + summed[at[mine]]
         one, other = (rows[f"{self.PREFIX}.{name}"][at] for name in self.FIELDS)
-        columns = rows.number[at], rows.time_ns[at], rows.interface[at], until, sampled, one, other
-        return self._chain.follow(rows[f"{self.PREFIX}.cpid"][at], rows.interface[at], events(*columns))
+        seen = rows.events(at, until, sampled, one, other)
+        return self._chain.follow(rows[f"{self.PREFIX}.cpid"][at], rows.interface[at], seen)
 
     def _take(self, pairs: Pairs) -> None:
         pairs = pairs.select(self.is_judged(pairs))
@@ -253,7 +253,6 @@ def sampling_interval(memory: type[DraftIntervals], **attributes: Any) -> Rule:
         f"interval, but may be missing from the capture. {condition(prefix)}",
         severity="warning",
         subject=congestion_point(f"{prefix}.cpid"),
-        on=(),
         optional=(*PRIORITY_FIELDS, *fields),
         parameters=("sf", "sr", "sscale", "has_all", "enough", *memory.GROWN_BY),
         memory=memory,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ecmproto.frames.stats.roce import MAX_HOSTS, MAX_QUEUE_PAIRS, address_of_halves
-from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, Pairs, events
+from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, Pairs
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import Int64, Judged, Mask, Rows, Shift, Where
 from ecmproto.units import format_time
@@ -66,14 +66,11 @@ class Pacing:
             "port": (port,), "destination": (port, *destination), "address-pair": (*source, *destination),
             "queue-pair": (*source, *destination, queue_pair),
         }  # fmt: skip
-        interface = rows.interface[chosen]
-        seen = events(
-            rows.number[chosen], rows.time_ns[chosen], interface, cnps[chosen].astype(np.int64),
-            queue_pair[chosen], source[0][chosen], source[1][chosen],
-        )  # fmt: skip
+        columns = cnps.astype(np.int64), queue_pair, *source
+        seen = rows.events(chosen, *(column[chosen] for column in columns))
         for scope, halves in keys.items():
             key = mixed_halves([half[chosen] for half in halves])
-            self._judge(scope, self._chains[scope].follow(key, interface, seen))
+            self._judge(scope, self._chains[scope].follow(key, rows.interface[chosen], seen))
 
     def join(self, later: Pacing, shift: Shift) -> None:
         """Add the CNPs and NAKs of a later part."""

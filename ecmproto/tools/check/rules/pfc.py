@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ecmproto.frames.stats.pauses import (
 )
 from ecmproto.frames.stats.pfc_faults import CONTROL_FIELDS, PFC_FIELDS, control_faults, pfc_faults
 from ecmproto.frames.stats.statistics import PFC_FAULTS
-from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs, events
+from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, Pairs
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     NO_TIME,
@@ -32,6 +33,7 @@ from ecmproto.tools.check.rule import (
     Settings,
     Severity,
     Shift,
+    SingleFrames,
     Where,
     mac_of_key,
 )
@@ -79,16 +81,14 @@ class PFCRules(Parameters):
     )  # fmt: skip
 
 
-class _Faults:
+class _Faults(SingleFrames):
     """A check of each PFC frame for faults that a receiver may reject.
 
     The check covers all `PFC_FAULTS` except the last fault.
     """
 
-    frames_alone = True
-
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._report = report
+        super().__init__(settings, report)
         self._lossless = settings.of(PFCRules).lossless if settings.is_given("pfc.lossless") else None
         self._is_untold = False
         """Whether the capture has PFC frames but the lossless priorities are not set."""
@@ -130,13 +130,8 @@ class _Faults:
             )
 
 
-class _PauseFaults:
+class _PauseFaults(SingleFrames):
     """A check of each PAUSE frame for faults that a receiver may reject (all `PAUSE_RULES`)."""
-
-    frames_alone = True
-
-    def __init__(self, settings: Settings, report: Report) -> None:
-        self._report = report
 
     def add(self, rows: Rows) -> None:
         """Judge the PAUSE frames of a batch."""
@@ -156,12 +151,6 @@ class _PauseFaults:
         )  # fmt: skip
         for rule, judged in zip(PAUSE_RULES, texts, strict=True):
             self._report.judge(rule.id, rows, judged)
-
-    def join(self, later: _PauseFaults, shift: Shift) -> None:
-        """Do nothing, because each frame was judged alone."""
-
-    def end(self, report: Report) -> None:
-        """Do nothing, because all frames are already judged."""
 
 
 def _opcode(frames: Rows, parameters: PFCRules) -> Judged:
@@ -207,7 +196,7 @@ class _Renewals:
         quanta = times[which, classes]
         ns_per_quantum = QUANTUM_BITS * NS_PER_S / rate_bps[which]
         until_ns = rows.time_ns[which] + np.ceil(quanta * ns_per_quantum).astype(np.int64)
-        requests = events(rows.number[which], rows.time_ns[which], rows.interface[which], until_ns, quanta)
+        requests = rows.events(which, until_ns, quanta)
         high = rows.interface[which] * _CLASSES + classes
         self._judge(self._report, self._pauses.follow(rows["eth.src"][which], high, requests))
 
@@ -411,6 +400,7 @@ PAUSE_RULES = tuple(
     for number, (name, sentence, why, severity) in enumerate(_PAUSE_TEXTS, 1)
 )
 
+_pause_rule = partial(Rule, subject=SENDER, on=_ANY, fields=("eth.src",))
 RULES = (
     malformed(
         "PFC",
@@ -420,7 +410,7 @@ RULES = (
         clause="802.3 31, 31B, 31D; wire-formats 8",
     ),
     *FAULT_RULES,
-    Rule(
+    _pause_rule(
         id="PFC009",
         name="renewed too late",
         sentence="A sender renews a pause before the pause time expires.",
@@ -431,14 +421,11 @@ RULES = (
         ),
         clause=_CLAUSE,
         severity="warning",
-        subject=SENDER,
-        on=_ANY,
-        fields=("eth.src",),
         optional=_TIMES,
         parameters=("late", "rate"),
         memory=_Renewals,
     ),
-    Rule(
+    _pause_rule(
         id="PFC010",
         name="storm",
         sentence="No priority is paused for 99 % of the detection time or longer.",
@@ -450,9 +437,6 @@ RULES = (
         ),
         clause="lossless 3",
         severity="error",
-        subject=SENDER,
-        on=_ANY,
-        fields=("eth.src",),
         optional=PAUSE_FIELDS,
         parameters=("detect", "restore", "rate"),
         memory=_Storms,

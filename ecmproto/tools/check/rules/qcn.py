@@ -20,7 +20,7 @@ from ecmproto.control.mechanisms.qcn.parameters import (
 from ecmproto.errors import counted
 from ecmproto.frames.columns.column import Stretches
 from ecmproto.frames.stats.plain_data import plain_value
-from ecmproto.tools.check.keyed import FirstEvents, Pairs, SeenKeys, events, moved, rows_where
+from ecmproto.tools.check.keyed import FirstEvents, Pairs, SeenKeys, moved, rows_where
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     PRIORITY_FIELDS,
@@ -216,10 +216,8 @@ class FeedbackAgainstQueue:
 
     def add(self, cnms: Rows) -> None:
         """Keep the CNMs of a batch, and judge the CNMs when enough CNMs are kept."""
-        seen = events(
-            cnms.number, cnms.time_ns, cnms.interface, cnms["cnm.cpid"], cnms["cnm.qntz_fb"],
-            cnms["cnm.q_offset"], cnms["cnm.q_delta"],
-        )  # fmt: skip
+        names = ("cnm.cpid", "cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta")
+        seen = cnms.events(slice(None), *(cnms[name] for name in names))
         usable = (cnms["cnm.q_offset"] > _MIN) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))
         self._take(self._of_followed(rows_where(usable, seen)))
 
@@ -496,10 +494,7 @@ class Flows:
         if has_cnms:
             cnms = np.flatnonzero(is_cnm)
             station = rows["eth.dst"][cnms]
-            self._reported.add(
-                station << 16 | flow[cnms], rows.number[cnms], rows.time_ns[cnms], rows.interface[cnms],
-                station, flow[cnms],
-            )  # fmt: skip
+            self._reported.add(station << 16 | flow[cnms], *rows.frames(cnms), station, flow[cnms])
 
     def join(self, later: Flows, shift: Shift) -> None:
         """Add the flows of a later part."""
@@ -590,6 +585,7 @@ class Reactions(reactions.Reactions):
 _FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst", "ieee8021ah.csrc")
 
 _cnm_rule = partial(Rule, subject=_CPID, on=_CNM)
+_flow_rule = partial(Rule, subject=STATION, optional=_FLOWS, memory=Flows)
 RULES = (
     malformed("QCN", "A CNM", ("cnm",), right=_CNM, other="cnm.cpid", clause="802.1Q 33; wire-formats 3"),
     _cnm_rule(
@@ -684,7 +680,7 @@ RULES = (
         optional=("cnm.msdu",),
         expression=_sampled,
     ),
-    Rule(
+    _flow_rule(
         id="QCN008",
         name="destination of CNMs",
         sentence="The destination of a CNM is a station that sends data frames.",
@@ -695,12 +691,8 @@ RULES = (
         ),
         clause="802.1Q 32; wire-formats 3",
         severity="warning",
-        subject=STATION,
-        on=(),
-        optional=_FLOWS,
-        memory=Flows,
     ),
-    Rule(
+    _flow_rule(
         id="QCN009",
         name="flow of the CN-TAG",
         sentence="The flow ID in a CNM is a flow ID that the CNM's destination uses.",
@@ -711,10 +703,6 @@ RULES = (
         ),
         clause="802.1Q 32, 33; wire-formats 2, 3",
         severity="error",
-        subject=STATION,
-        on=(),
-        optional=_FLOWS,
-        memory=Flows,
     ),
     Rule(
         id="QCN010",
@@ -728,7 +716,6 @@ RULES = (
         clause="802.1Q 32; S001; algorithms 3",
         severity="warning",
         subject=_CPID,
-        on=(),
         optional=(*_CNM, "cnm.encap_prio", "cnm.qntz_fb", "cnm.q_offset", *PRIORITY_FIELDS),
         parameters=("sample_base", "jitter", "has_all", "enough"),
         memory=SamplingIntervals,
@@ -744,7 +731,6 @@ RULES = (
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="warning",
         subject=_FLOW,
-        on=(),
         optional=reactions.FIELDS,
         parameters=("closed",),
         memory=Reactions,

@@ -254,7 +254,6 @@ def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
         clause=clause,
         severity="error",
         subject=SENDER,
-        on=(),
         optional=FIELDS,
         parameters=("closed",),
         memory=memory,

@@ -22,7 +22,7 @@ from ecmproto.frames.stats.roce import (
     address_of_halves,
 )
 from ecmproto.frames.stats.statistics import GO_BACK_N, SELECTIVE_REPEAT, QueuePair
-from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes, events
+from ecmproto.tools.check.keyed import INTERFACE, NUMBER, TIME, Chain, CountedTimes
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     NO_TIME,
@@ -34,6 +34,7 @@ from ecmproto.tools.check.rule import (
     Rule,
     Settings,
     Shift,
+    SingleFrames,
     Subject,
     Where,
     value_of,
@@ -149,8 +150,7 @@ class _Answers:
         cnps = np.flatnonzero((rows[_BTH[0]] == CNP_OPCODE) & timed)
         if len(cnps):
             columns = *(half[cnps] for half in ends), rows[_QP][cnps]
-            seen = events(rows.number[cnps], rows.time_ns[cnps], rows.interface[cnps], *columns)
-            self._cnps.follow(mixed_halves(columns), rows.interface[cnps], seen)
+            self._cnps.follow(mixed_halves(columns), rows.interface[cnps], rows.events(cnps, *columns))
         is_nak = rows.has(_SYNDROME) & np.isin(rows[_SYNDROME] >> 5, (_RNR_NAK, _NAK))
         self._pacing.add(rows, ends, (rows[_BTH[0]] == CNP_OPCODE) & timed, is_nak & timed)
 
@@ -331,13 +331,8 @@ def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
     )
 
 
-class _MarkedChecksums:
+class _MarkedChecksums(SingleFrames):
     """A check of the header checksums of CE-marked IPv4 packets (ECN001)."""
-
-    frames_alone = True
-
-    def __init__(self, settings: Settings, report: Report) -> None:
-        self._report = report
 
     def add(self, rows: Rows) -> None:
         """Judge the CE-marked packets of a batch."""
@@ -365,12 +360,6 @@ class _MarkedChecksums:
             ),
         )  # fmt: skip
 
-    def join(self, later: _MarkedChecksums, shift: Shift) -> None:
-        """Do nothing, because each packet was judged alone."""
-
-    def end(self, report: Report) -> None:
-        """Do nothing, because all packets are already judged."""
-
 
 def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
     """Return the checksums in IPv4 headers, and the correct checksums (RFC 1071)."""
@@ -392,26 +381,24 @@ _CLAUSE = "lossless 1 (IBTA vol. 1, annex A17)"
 _answer_rule = partial(
     Rule, severity="warning", subject=_QUEUE_PAIR, on=_BTH, optional=_FIELDS, memory=_Answers
 )
+_cnp_rule = partial(Rule, clause=_CLAUSE, subject=_QUEUE_PAIR, on=_CNP)
 _packet_rule = partial(Rule, subject=_QUEUE_PAIR, on=_BTH)
 RULES = (
     malformed(
         "ROCE", "A RoCE packet", tuple(each.prefix for each in FORMATS if each.__module__ == BTH.__module__),
         clause=_CLAUSE,
     ),
-    Rule(
+    _cnp_rule(
         id="CNP001",
         name="contents of a CNP",
         sentence="In a CNP, the BECN bit is 1, and the PSN and the 16 reserved octets are 0.",
         why="Some network cards check the BECN bit and ignore a CNP without this bit.",
-        clause=_CLAUSE,
         severity="error",
-        subject=_QUEUE_PAIR,
-        on=_CNP,
         fields=_CNP,
         optional=("infiniband.bth.becn", "infiniband.bth.psn"),
         expression=_contents,
     ),
-    Rule(
+    _cnp_rule(
         id="CNP002",
         name="CE-marked CNP",
         sentence="A CNP is not CE-marked.",
@@ -419,10 +406,7 @@ RULES = (
             "A CE-marked CNP has passed through a congested queue together with data. CNPs should have a "
             "separate priority and should not be ECN-capable."
         ),
-        clause=_CLAUSE,
         severity="warning",
-        subject=_QUEUE_PAIR,
-        on=_CNP,
         optional=("ip.dsfield", "ipv6.tclass"),
         expression=_unmarked,
     ),
@@ -562,7 +546,6 @@ RULES = (
         clause="lossless 1; RFC 3168 5; RFC 1624",
         severity="error",
         subject=SENDER,
-        on=(),
         optional=("ip.dsfield", "eth.src"),
         memory=_MarkedChecksums,
     ),
