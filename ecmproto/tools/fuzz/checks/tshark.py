@@ -200,10 +200,6 @@ class Reason:
     applies: Callable[[FieldComparison], bool]
 
 
-def _isl(seen: FieldComparison) -> bool:
-    return seen.sample.octets[:5] == bytes.fromhex("01000c0000")
-
-
 def _type_of_data(sample: Sample) -> int:
     """Return the EtherType before undecoded data, or 0 if a frame has no such data."""
     layers = decode_lax(sample.octets, original_octets=sample.original).layers
@@ -211,10 +207,6 @@ def _type_of_data(sample: Sample) -> int:
         return 0
     announcing = layers[-2]
     return int(getattr(announcing, announcing.next_key)) if announcing.next_key else 0
-
-
-def _fabric_path(seen: FieldComparison) -> bool:
-    return _type_of_data(seen.sample) == 0x8903
 
 
 _CARRIERS = frozenset((
@@ -236,24 +228,12 @@ _CARRIERS = frozenset((
 """EtherTypes of headers and tags after which tshark decodes frames or fields of frames."""
 
 
-def _carried(seen: FieldComparison) -> bool:
-    return _type_of_data(seen.sample) in _CARRIERS and seen.they_went_on
-
-
 def _after_a_congestion_tag(seen: FieldComparison) -> bool:
     layers = decode_lax(seen.sample.octets).layers
     return (
         any(isinstance(value, CNTag | CMTag | RRTTag | RDTag | INTTag) for value in layers)
         and seen.they_stopped
     )
-
-
-def _neither_length_nor_type(seen: FieldComparison) -> bool:
-    return 1500 < int.from_bytes(seen.sample.octets[12:14], "big") < 1536 and not seen.theirs
-
-
-def _length_0(seen: FieldComparison) -> bool:
-    return [each for each in seen.ours if each != "0"] == [each for each in seen.theirs if each != "0"]
 
 
 _MAX_TAGS = 20
@@ -270,10 +250,6 @@ def _unfinished(seen: FieldComparison) -> bool:
     return (ends_early or frame.cut > 0) and seen.they_went_on
 
 
-def _after_a_wrong_length(seen: FieldComparison) -> bool:
-    return _wrong_length(decode_lax(seen.sample.octets)) and seen.they_went_on
-
-
 def _wrong_length(frame: Frame) -> bool:
     """Return whether a frame is malformed because of the length of a TLV with a known format."""
     return (
@@ -287,10 +263,6 @@ def _cin(seen: FieldComparison) -> bool:
     frame = decode_lax(seen.sample.octets)
     others = any(value.oui == OUI_INTEL for value in frame.all(OrganizationTLV))
     return others or any(value.proto == CIN for value in frame.all(CEE))
-
-
-def _another_subject(seen: FieldComparison) -> bool:
-    return CEETLV in decode_lax(seen.sample.octets)
 
 
 def _mandatory_tlvs_misplaced(seen: FieldComparison) -> bool:
@@ -348,14 +320,6 @@ def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
     return any(isinstance(last, STag) and last.etype == DEFAULT.s_tag for last in tags[-1:])
 
 
-def _labelled(seen: FieldComparison) -> bool:
-    return MPLS in decode_lax(seen.sample.octets)
-
-
-def _sonic(seen: FieldComparison) -> bool:
-    return any(value.protocol == SONIC for value in decode_lax(seen.sample.octets).all(GRE))
-
-
 _WRAPPER_PORTS = frozenset(port for cls in FORMATS if cls.role == "wrapper" for port in cls.udp_ports)
 
 
@@ -372,13 +336,21 @@ def _short_udp(seen: FieldComparison) -> bool:
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 
 DELIBERATE = (
-    Reason(why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we follow 802.3", applies=_isl),
+    Reason(
+        why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we follow 802.3",
+        applies=lambda seen: seen.sample.octets[:5] == bytes.fromhex("01000c0000"),
+    ),
     Reason(
         why="tshark guesses by addresses whether a control word is after MPLS labels; for us four bits of 0 "
         "start one",
-        applies=_labelled,
+        applies=lambda seen: MPLS in decode_lax(seen.sample.octets),
     ),
-    Reason(why="tshark does not decode the mirrors of SONiC, EtherType 0x8949 in GRE", applies=_sonic),
+    Reason(
+        why="tshark does not decode the mirrors of SONiC, EtherType 0x8949 in GRE",
+        applies=lambda seen: any(
+            value.protocol == SONIC for value in decode_lax(seen.sample.octets).all(GRE)
+        ),
+    ),
     Reason(
         why="tshark takes UDP for a wrapper by its source port too; we go by the destination port",
         applies=_from_a_port,
@@ -390,12 +362,12 @@ DELIBERATE = (
     Reason(
         why="tshark reads on after Cisco's FabricPath header and lists the inner addresses; for us it is an "
         "EtherType with data",
-        applies=_fabric_path,
+        applies=lambda seen: _type_of_data(seen.sample) == 0x8903,
     ),
     Reason(
         why="tshark reads on after tags and headers that no document of ours has (TRILL, VN-TAG, MACsec and "
         "others); for us what follows is data",
-        applies=_carried,
+        applies=lambda seen: _type_of_data(seen.sample) in _CARRIERS and seen.they_went_on,
     ),
     Reason(
         why="tshark stops at CN-TAGs and experimental tags (wire-formats 11); we read the layers after them",
@@ -404,12 +376,16 @@ DELIBERATE = (
     Reason(
         why="1501 to 1535 is neither length nor type (802.3 3.2.6): tshark shows neither, we an unknown type",
         fields=("eth.type",),
-        applies=_neither_length_nor_type,
+        applies=lambda seen: (
+            1500 < int.from_bytes(seen.sample.octets[12:14], "big") < 1536 and not seen.theirs
+        ),
     ),
     Reason(
         why="0 is a length for us (wire-formats 1.2: up to 1500), an EtherType for tshark",
         fields=("eth.type", "eth.len", "vlan.etype", "vlan.len"),
-        applies=_length_0,
+        applies=lambda seen: (
+            [each for each in seen.ours if each != "0"] == [each for each in seen.theirs if each != "0"]
+        ),
     ),
     Reason(why="tshark gives up after 20 VLAN tags; wire-formats 1.2: any depth", applies=_too_deep),
     Reason(
@@ -451,7 +427,7 @@ DELIBERATE = (
         why="at a TLV of congestion notification or DCBX of a wrong length we stop; after one that is too "
         "long tshark reads on",
         fields=_LLDP,
-        applies=_after_a_wrong_length,
+        applies=lambda seen: _wrong_length(decode_lax(seen.sample.octets)) and seen.they_went_on,
     ),
     Reason(
         why="tshark reads CIN, and any other subtype of the OUI, as it does CEE, which has other fields; for "
@@ -463,7 +439,7 @@ DELIBERATE = (
         why="in a CEE TLV, tshark reads a head in a TLV of another subject than the four, whatever its "
         "length; for us it is octets",
         fields=_LLDP,
-        applies=_another_subject,
+        applies=lambda seen: CEETLV in decode_lax(seen.sample.octets),
     ),
     Reason(
         why="tshark stops reading LLDP, with an error, at a TLV with fewer octets than its kind has, or more "
