@@ -52,7 +52,6 @@ def _items(
 
 
 def _described() -> Mapping[str, str]:
-    """Return a mapping of field names to descriptions."""
     from ecmproto.wire.formats.registry import catalogue
 
     return {entry.name: entry.doc for entry in catalogue()}
@@ -490,7 +489,6 @@ class _Complete(ShellComplete):
         return Typed(arguments=tuple(arguments), last=os.environ.get("COMP_WORD", ""))
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words after the command's name, and the word at the cursor."""
         self.now = self.typed()
         return list(self.now.arguments[1:]), self.now.last
 
@@ -522,7 +520,6 @@ class _Complete(ShellComplete):
             return []
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return the line for a candidate."""
         help = re.sub(r"\s+", " ", item.help or "").strip()
         return f"{item.type}\t{item.value}\t{help}"
 

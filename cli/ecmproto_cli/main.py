@@ -128,12 +128,10 @@ class _Root(LazyGroup):
     """The top-level command ``ecmproto``."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands before the options."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands, grouped by type of user."""
         for task, names in TASKS.items():
             with formatter.section(task):
                 formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=12)

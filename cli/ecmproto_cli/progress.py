@@ -242,7 +242,6 @@ class TaskProgress:
             echo(f"ecmproto: {self.text()}", err=True)
 
     def _clear(self) -> None:
-        """Clear the progress line."""
         work.end()
         if self._line:
             echo_over()

@@ -364,7 +364,6 @@ def _storms(statistics: Statistics) -> Iterator[str]:
 
 
 def _pfc_frames(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on invalid PFC frames."""
     pfc = statistics.pfc
     if pfc is None:
         return
@@ -431,7 +430,6 @@ _PORTS: Columns = {
 
 
 def _ports(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on port counters."""
     sflow = statistics.sflow
     if sflow is None or not sflow.ports:
         return
@@ -615,7 +613,6 @@ _PROBED: Columns = {
 
 
 def _probes(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on E²CM probes: counts, latencies and measurements."""
     probes = statistics.probes
     if probes is None:
         return
@@ -638,7 +635,6 @@ _QUEUES: Columns = {
 
 
 def _rates(statistics: Statistics) -> Iterator[str]:
-    """Yield the sections on rates that FECN and DBP advertise."""
     from ecmproto.frames.stats.statistics import kind_of
 
     for queues in _by(statistics.rates, "kind"):

@@ -214,7 +214,6 @@ class _Made:
         return _as_frame(pa.concat_tables(tables).take(pa.array(order)), time_ns[order])
 
     def empty(self) -> Any:
-        """Return a partition without frames."""
         return _as_frame(self._schema(self.fields).empty_table(), np.empty(0, np.int64))
 
     def _schema(self, names: Sequence[str]) -> Any:

@@ -207,7 +207,6 @@ class BrowseApp(App[None]):
 
     @property
     def _pane(self) -> Pane:
-        """Return the focused pane."""
         focused = self.focused
         return focused if isinstance(focused, Pane) else self.frames
 
@@ -543,7 +542,6 @@ class _Counting:
         return self._text
 
     def stop(self) -> None:
-        """Stop counting."""
         self._stopping = True
 
     def _run(self) -> None:

@@ -26,16 +26,13 @@ class _Text(Pane):
 
     @property
     def count(self) -> int:
-        """Return the number of lines."""
         return len(self.lines)
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line, indented unless the line is a title."""
         text = self.lines[index]
         return [(text, STYLES["title"] if text[:1].strip() else Style())]
 
     def render_line(self, y: int) -> Strip:
-        """Render a line of the window, without a cursor."""
         cursor, self.cursor = self.cursor, -1
         try:
             return super().render_line(y)
@@ -43,7 +40,6 @@ class _Text(Pane):
             self.cursor = cursor
 
     def action_move(self, lines: int) -> None:
-        """Scroll by ``lines``."""
         self.scroll_lines(lines)
 
     def action_choose(self) -> None:

@@ -67,11 +67,9 @@ class _Typing(Input):
 
     @property
     def prompt(self) -> Prompt:
-        """Return the prompt that contains this field."""
         return next(each for each in self.ancestors if isinstance(each, Prompt))
 
     def action_accept(self) -> None:
-        """Insert the chosen completion."""
         self.prompt.accept()
 
     def action_pick(self, steps: int) -> None:
@@ -83,7 +81,6 @@ class _Typing(Input):
         self.prompt.submit()
 
     def action_leave(self) -> None:
-        """Close the prompt."""
         self.prompt.leave()
 
 

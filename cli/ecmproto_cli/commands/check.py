@@ -275,7 +275,6 @@ def _print_findings(checked: Checked, path: str, form: str, limit: int) -> None:
 
 
 def _lines(checked: Checked, path: str, limit: int) -> Iterator[str]:
-    """Yield the lines of the report."""
     for result in checked.results:
         if result.wrong:
             yield from _of_rule(result, checked, path, limit)

@@ -83,7 +83,6 @@ def _run(line: str, folder: str) -> int:
 
 
 def _copy(folder: Path, *, force: bool) -> None:
-    """Copy the bundled captures to a folder."""
     from ecmproto.paths import make_folder
 
     sources = [path for path in sorted(captures_folder().iterdir()) if ".pcap" in path.name]

@@ -49,7 +49,6 @@ def command(name: str, form: str) -> None:
 
 
 def _draw(format: Any, form: str) -> None:
-    """Print the layout of a format."""
     from ecmproto.wire.codec.reference import as_dict, as_markdown, as_text
 
     if form == "lua":

@@ -49,7 +49,6 @@ def command() -> None:
 
 
 def _options(function: F) -> F:
-    """Return ``function`` with the options ``-T`` and ``--color``."""
     form = click.option(
         "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the result."
     )

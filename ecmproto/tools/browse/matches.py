@@ -178,7 +178,6 @@ class FilterRun(Background):
 
 
 def _from(batch: Batch, frame: int) -> Batch:
-    """Return the frames of a batch that start at ``frame``."""
     return batch if frame <= batch.first else batch.select(np.arange(frame - batch.first, len(batch)))
 
 

@@ -287,7 +287,6 @@ class _Tee:
         return int(self._stream.fileno())
 
     def readinto(self, target: memoryview) -> int:
-        """Read from the stream."""
         count = int(self._stream.readinto(target) or 0)
         left = target[:count]
         while left:
@@ -295,7 +294,6 @@ class _Tee:
         return count
 
     def read(self, octets: int) -> bytes:
-        """Return the next octets, at most ``octets``."""
         buffer = bytearray(octets)
         return bytes(buffer[: self.readinto(memoryview(buffer))])
 
@@ -392,7 +390,6 @@ class _Headed:
         self._head = head
 
     def fileno(self) -> int:
-        """Return the file descriptor to wait for."""
         return self._file.fileno()
 
     def readinto(self, target: memoryview) -> int:

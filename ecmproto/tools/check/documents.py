@@ -118,7 +118,6 @@ def junit_document(checked: Checked, path: str) -> str:
 
 
 def _test_cases(result: RuleResult, classname: str) -> list[JUnitCase]:
-    """Return the JUnit test cases of a rule."""
     rule = result.rule
     if not result.cases:
         message = "the capture contains nothing that this rule checks"

@@ -109,7 +109,6 @@ class _Counts:
 
     @property
     def subjects(self) -> list[int]:
-        """The keys of the cases."""
         keys: list[int] = self.keys.low.astype(np.int64).tolist()
         return keys
 
@@ -259,7 +258,6 @@ def _frame_number(finding: Finding) -> int:
 
 
 def _value_at(reported: RowValue, row: int) -> Value:
-    """Return the value for a row."""
     if isinstance(reported, np.ndarray):
         value: Value = reported[row].item()
         return value

@@ -441,7 +441,6 @@ class _Template:
         check_once(made.frame, self._targets)
 
     def chunk(self, rows: Rows, count: int) -> Chunk:
-        """Return a chunk with a frame for each row."""
         columns = [
             (target, values_for(self._frame, target, rows[target.name], count)) for target in self._targets
         ]
@@ -487,7 +486,6 @@ def _seconds(text: Any, row: int | None) -> int:
 
 
 def _table(rows: Rows) -> Any:
-    """Return columns as an Arrow table."""
     import pyarrow as pa
 
     return pa.table(dict(rows))

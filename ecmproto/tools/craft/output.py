@@ -77,7 +77,6 @@ class _Hex(_Text):
     """Hexadecimal output with one frame per line."""
 
     def write(self, chunk: Chunk) -> None:
-        """Write one line per frame."""
         self.sink.write("".join(f"{octets.hex()}\n" for octets in chunk.octets()))
 
 
@@ -102,7 +101,6 @@ class _Pcap:
         self.warnings = self._writer.warnings
 
     def write(self, chunk: Chunk) -> None:
-        """Write one record per frame."""
         if chunk.linktype != self._linktype:
             raise SpecError(
                 where="pcap",
@@ -132,7 +130,6 @@ class _Pcapng:
         self.warnings = self._writer.warnings
 
     def write(self, chunk: Chunk) -> None:
-        """Write one block per frame."""
         for interface in self._capture.interfaces[len(self._writer.interfaces) :]:
             self._writer.add_interface(interface)
         if chunk.comments:
@@ -171,7 +168,6 @@ class _NdJson(_Text):
         self._count = 0
 
     def write(self, chunk: Chunk) -> None:
-        """Write one line per frame."""
         batch = chunk.batch(first=self._count)
         self._count += len(chunk)
         for record in records(batch, self._capture.interfaces, ethertypes=self._ethertypes):
@@ -208,7 +204,6 @@ class _Json(_NdJson):
         return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
 
     def finish(self) -> None:
-        """Write the end of the document."""
         self.sink.write(("\n" if self._count else self._begin()) + "]}\n")
 
 
@@ -253,7 +248,6 @@ class _Script(_Text):
             self._frames.append(_literal(frame))
 
     def finish(self) -> None:
-        """Write the script."""
         names = sorted(self._names | {"Frame", "encode"}, key=str.lower)
         frames = "".join(f"    {frame},\n" for frame in self._frames)
         self.sink.write(

@@ -354,7 +354,6 @@ class Stack:
 
 
 def _is_carried(cls: type[Layer]) -> bool:
-    """Return whether a format follows an IP header."""
     return bool(cls.udp_ports or cls in LEADERS) or (cls.ip_protocol is not None and cls.role != "header")
 
 

@@ -77,7 +77,6 @@ class _PauseTest:
 
     @property
     def end_ns(self) -> int:
-        """The end of the data traffic, in nanoseconds."""
         silence = self.restore_ns if self.watchdog != "none" else 0
         return self.bursts[-1][1] + silence + _TAIL_NS
 
@@ -99,7 +98,6 @@ class _PauseTest:
 
 
 def _steps(test: _PauseTest) -> Iterator[Step]:
-    """Yield the frames of a test, sorted by time."""
     frames: list[tuple[int, int, Step]] = []
     words = " ".join(f"prio{priority}={{quanta}}" for priority in sorted(test.priorities))
     named = _named(test.priorities)

@@ -71,7 +71,6 @@ def _holder(cls: type[Layer]) -> type[Layer] | None:
 
 
 def _parts_of(cls: type[Layer]) -> tuple[type[Layer], ...]:
-    """Return all header parts of a wrapper, in order."""
     return max(cls.sequences.values(), key=len, default=())
 
 

@@ -140,7 +140,6 @@ class _Events(NamedTuple):
     b: Rows
 
     def part(self, start: int, stop: int) -> _Events:
-        """Return the differences from ``start`` to before ``stop``."""
         return _Events(self.kind[start:stop], self.a[start:stop], self.b[start:stop])
 
 

@@ -154,7 +154,6 @@ def _compared() -> tuple[str, ...]:
 
 @functools.cache
 def _containers() -> frozenset[str]:
-    """Return the names of the fields that contain a quoted frame."""
     return frozenset(cls.layout[-1].name for cls in FORMATS if cls.shows is not None)
 
 

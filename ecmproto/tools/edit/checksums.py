@@ -505,7 +505,6 @@ def _segment_end(packets: Packets, buffer: Octets, rows: NDArray[np.intp], kind:
 
 
 def _pseudo(packets: Packets, buffer: Octets, rows: NDArray[np.intp], stop: Int64, protocol: int) -> Int64:
-    """Return the sums of the pseudo headers."""
     network, is_ip4 = packets.network[rows], packets.is_ip4[rows]
     first = network + np.where(is_ip4, 12, 8)
     return _sums(buffer, first, first + np.where(is_ip4, 8, 32)) + (stop - packets.transport[rows]) + protocol

@@ -192,7 +192,6 @@ class _Filtered:
 
     @property
     def fields_used(self) -> Sequence[str]:
-        """The fields of the filter."""
         return () if self.filter is None else _compiled(self.filter).fields
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
@@ -204,11 +203,9 @@ class _Filtered:
         return ()
 
     def compiled(self) -> Filter | None:
-        """Return the filter."""
         return None if self.filter is None else _compiled(self.filter)
 
     def types(self) -> EtherTypes:
-        """Return the EtherTypes."""
         return EtherTypes(**self.ethertypes)
 
     def joined(self, states: Iterable[State]) -> State:
@@ -224,7 +221,6 @@ class _OfInnermost(_Filtered):
     """Whether the outer frames of mirror and tunnel encapsulations are processed."""
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
-        """Return a reader of the innermost frames, as in `ecmproto stats` and `check`."""
         from ecmproto.frames.batch.inner import InnerReader
 
         return reader if self.outer else InnerReader(reader, ethertypes=self.types())

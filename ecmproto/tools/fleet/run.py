@@ -613,7 +613,6 @@ class FleetRun:
         return summary
 
     def _remove_old(self, line: ManifestLine) -> None:
-        """Remove outdated results of a capture."""
         self._remove(set(self._roster.earlier.get(line.name, ())).difference(line.outputs))
 
     def _remove(self, outputs: Iterable[str]) -> None:
@@ -667,7 +666,6 @@ def _task_name(member: Member, part: Part | None) -> str:
 
 
 def _frames(result: TaskResult) -> float:
-    """Return the number of frames that a task processed."""
     count: Mapping[str, Any] = result.row.get("count") or {}
     frames: float = count.get("frames", 0)
     return frames
@@ -678,7 +676,6 @@ def _digest_of(rows: Sequence[Row]) -> str:
 
 
 def _count_of(rows: Sequence[Row]) -> Count:
-    """Return the total counts of several parts."""
     whole = Count()
     for row in rows:
         whole.join(Count(**row["count"]))

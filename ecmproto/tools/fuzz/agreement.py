@@ -74,7 +74,6 @@ class _Workers:
         return len(self._processes)
 
     def start(self) -> None:
-        """Start another process."""
         here, remote = multiprocessing.Pipe()
         process = _SPAWNING.Process(target=_work, args=(remote, self._judge), daemon=True)
         # Ctrl-C reaches all processes of a terminal, but only this process should handle it.  The tracker is
@@ -90,7 +89,6 @@ class _Workers:
         self.idle.append(here)
 
     def judge(self, batch: CaseRange) -> None:
-        """Send a batch to an idle process."""
         worker = self.idle.pop()
         self.busy[worker] = batch
         # judged() handles processes that have ended

@@ -382,7 +382,6 @@ class DeviceCampaign(Campaign):
         return _layers([octets]) in self.findings
 
     def _suspects(self, interval: range) -> tuple[Suspect, ...]:
-        """Return the frames of an interval, which are created again."""
         frames = ((index, self._fitting.fitted(self._cases[index].octets)) for index in interval)
         return tuple(Suspect(index=index, octets=frame) for index, frame in frames if frame is not None)
 

@@ -394,7 +394,6 @@ def _written(frame: Frame, octets: bytes, position: NumberAt, value: int) -> byt
 
 
 def _tag(cls: type[Layer], rng: random.Random) -> Layer:
-    """Return a tag with random values, some of which are boundary values."""
     drawn = {number.key: _value(number, rng) for number in _SETTABLE[cls] if rng.getrandbits(1)}
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
 

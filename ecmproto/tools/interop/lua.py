@@ -136,7 +136,6 @@ class _Source:
         self._moving = [field for field in layout if field in moving]
 
     def text(self) -> str:
-        """Return the Lua definition of the format."""
         cls = self._cls
         lines = [
             f"name = {quoted(cls.prefix)}, title = {quoted(cls.title)}, octets = {cls.fixed_octets},",

@@ -229,7 +229,6 @@ class Steering:
         return [each for each in others if each in ready]
 
     def _apply(self) -> None:
-        """Apply changed settings of the toolbar."""
         restarting = []
         for number, text in self.toolbar.values.items():
             if self._seen.get(number) == text:
@@ -711,7 +710,6 @@ class _Taps:
         )
 
     def close(self) -> None:
-        """Close the taps."""
         for receiver, _ in self._receivers.values():
             receiver.close()
 

@@ -251,7 +251,6 @@ class _OverviewRow:
 
     @property
     def is_shared(self) -> bool:
-        """Whether one panel shows the data of all runs."""
         return bool(self.panels.title(self.panels.runs[0]))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -56,14 +57,26 @@ def corpus_option(help: str) -> Callable[[F], F]:
     return click.option("-r", "--read", "paths", metavar="FILE", multiple=True, help=help)
 
 
-campaign_options = with_options(
-    click.option(
-        "--seed", type=click.IntRange(min=0, max=1 << 64),
-        help="Seed of all cases.  [default: the folder's, else a new one]",
-    ),
-    click.option("--duration", type=TIME, help="Maximum duration.  [default: 60s without --runs]"),
-)  # fmt: skip
-"""The options ``--seed`` and ``--duration``."""
+def campaign_options(runs: str) -> Callable[[F], F]:
+    """Return the options ``--seed``, ``--duration`` and ``--runs``; ``runs`` is the noun for the maximum."""
+    return with_options(
+        click.option(
+            "--seed", type=click.IntRange(min=0, max=1 << 64),
+            help="Seed of all cases.  [default: the folder's, else a new one]",
+        ),
+        click.option("--duration", type=TIME, help="Maximum duration.  [default: 60s without --runs]"),
+        click.option("--runs", type=click.IntRange(min=1), help=f"Maximum number of {runs}."),
+    )  # fmt: skip
+
+
+def folder_option(default: str) -> Callable[[F], F]:
+    """Return the option ``-w DIR``."""
+    return click.option(
+        "-w", "--write", "out", metavar="DIR", default=default, show_default=True,
+        help="Folder for state and findings.",
+    )  # fmt: skip
+
+
 corpus_filter_option = filter_option("Mutate only frames of -r that this display filter selects.")
 """The option ``-Y FILTER``."""
 
@@ -201,22 +214,25 @@ class Session:
             echo_over()
 
 
-def run_session(
-    session: Session, findings: Iterator[Finding], folder: Path, describe: Callable[[Finding], str]
-) -> bool:
+def run_session(session: Session, findings: Iterator[Finding], folder: Path) -> bool:
     """Run a campaign, print each finding, and return whether the campaign was interrupted."""
     try:
         with session.interrupt:
             for finding in findings:
                 session.findings += 1
                 session.cleared()
-                echo(f"{finding.outcome.kind}: {describe(finding)}")
+                echo(f"{finding.outcome.kind}: {finding.outcome.signature}")
                 echo(f"  kept in {folder / 'findings' / finding.name}")
     except KeyboardInterrupt:
         return True
     finally:
         session.cleared()
     return False
+
+
+def stored_line(folder: Path, finding: Finding) -> str:
+    """Return the command that reproduces a finding with the script in the folder of the finding."""
+    return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
 
 
 def timeout_of(timeout_ns: int) -> float:

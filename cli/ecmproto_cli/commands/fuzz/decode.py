@@ -19,9 +19,11 @@ from ecmproto_cli.commands.fuzz import (
     corpus_filter_option,
     corpus_option,
     duration_of,
+    folder_option,
     report,
     run_session,
     seed_for,
+    stored_line,
     timeout_of,
 )
 from ecmproto_cli.errors import FINDINGS
@@ -45,19 +47,10 @@ FRAMES = ("frames", "messages")
 )
 @corpus_filter_option
 @click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="Type of cases.")
-@campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")
+@campaign_options("cases")
 @click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Run only this case.")
 @click.option("--as-is", is_flag=True, help="Run the inputs of -r unchanged.")
-@click.option(
-    "-w",
-    "--write",
-    "out",
-    metavar="DIR",
-    default="fuzz-decode",
-    show_default=True,
-    help="Folder for state and findings.",
-)
+@folder_option("fuzz-decode")
 @jobs_option
 @click.option(
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
@@ -206,14 +199,14 @@ def _campaign(
     def again(finding: Finding) -> str:
         """Return the command that reproduces a finding."""
         if len(finding.frames) > 1:
-            return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
+            return stored_line(folder, finding)
         return shlex.join([*arguments, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
 
     session = Session(
         duration_s=seconds, noun="frames" if what in FRAMES else "cases", interrupt=DeferredInterrupt()
     )
     failures = campaign.run(session.going_on, max_cases=runs, left_s=session.left_s)
-    interrupted = run_session(session, failures, folder, lambda finding: finding.outcome.signature)
+    interrupted = run_session(session, failures, folder)
     session.count(campaign.progress)
     rows = [
         (name, f"{count:,} {session.noun}, {campaign.progress.checked.get(name, 0):,} so far")

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import shlex
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ecmproto_cli.capturing import DeferredInterrupt
-from ecmproto_cli.commands.fuzz import Session, campaign_options, duration_of, report, run_session, seed_for
-
-if TYPE_CHECKING:
-    from ecmproto.tools.fuzz.findings import Finding
+from ecmproto_cli.commands.fuzz import (
+    Session,
+    campaign_options,
+    duration_of,
+    report,
+    run_session,
+    seed_for,
+    stored_line,
+)
 
 TARGETS = ("frames", "columns", "captures", "filters", "specs", "messages")
 
 
 @click.command()
 @click.argument("target", type=click.Choice(TARGETS))
-@campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of inputs.")
+@campaign_options("inputs")
 @click.option(
     "-w",
     "--write",
@@ -46,14 +49,12 @@ def command(target: str, seed: int | None, duration: int | None, runs: int | Non
     campaign = GuidedCampaign(target, folder, seed=seed_for(folder, seed))
     session = Session(duration_s=seconds, noun="inputs", interrupt=DeferredInterrupt())
 
-    def again(finding: Finding) -> str:
-        return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
-
     failures = campaign.run(session.going_on, max_cases=runs)
-    interrupted = run_session(session, failures, folder, lambda finding: finding.outcome.signature)
+    interrupted = run_session(session, failures, folder)
     coverage = campaign.coverage
     rows = [
         ("edges", f"{coverage.edges:,}; {coverage.first_edges:,} of them by the first inputs"),
         ("corpus", f"{coverage.inputs:,} inputs, each with its own coverage"),
     ]
+    again = partial(stored_line, folder)
     return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)

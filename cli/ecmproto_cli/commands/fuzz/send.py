@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,10 @@ from ecmproto_cli.commands.fuzz import (
     corpus_option,
     duration_of,
     ended,
+    folder_option,
     run_session,
     seed_for,
+    stored_line,
     timeout_of,
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, CommandError, warn
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
     from ecmproto.frames.filter import Filter
     from ecmproto.tools.fuzz.device import Patience, WiredDevice
     from ecmproto.tools.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
-    from ecmproto.tools.fuzz.findings import Finding
 
 _SHORTEST, _HEADER, _MIN_MTU = 60, 14, 46
 
@@ -165,20 +167,11 @@ class DeviceOptions:
     "--rate", metavar="RATE", default="1000pps", show_default=True,
     help="Frames per second (1000pps), bits per second on the line (100M), or max.",
 )  # fmt: skip
-@campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")
+@campaign_options("cases")
 @click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Send only this case.")
 @click.option("--as-is", is_flag=True, help="Send the frames of -r unchanged, once.")
 @device_options
-@click.option(
-    "-w",
-    "--write",
-    "out",
-    metavar="DIR",
-    default="fuzz-send",
-    show_default=True,
-    help="Folder for state and findings.",
-)
+@folder_option("fuzz-send")
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
@@ -313,7 +306,7 @@ def _run(
     interrupted = False
     failures = campaign.run(session.going_on, max_cases=runs)
     try:
-        interrupted = run_session(session, failures, folder, lambda finding: finding.outcome.signature)
+        interrupted = run_session(session, failures, folder)
     except InterfaceError as error:
         failed = error
     rows = open_device.rows()
@@ -324,11 +317,7 @@ def _run(
     rows.append(("campaign", f"{progress.cases:,} cases in {progress.seconds:.1f} s so far"))
     rows.append(("findings", str(len(campaign.findings))))
     echo(pairs(rows), wrap=True)
-
-    def again(finding: Finding) -> str:
-        return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
-
-    code = ended(campaign.findings, again, interrupted=interrupted)
+    code = ended(campaign.findings, partial(stored_line, folder), interrupted=interrupted)
     if failed is not None:
         raise failed
     if campaign.lost:

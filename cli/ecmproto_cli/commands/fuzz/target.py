@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,11 @@ from ecmproto_cli.commands.fuzz import (
     corpus_filter_option,
     corpus_option,
     duration_of,
+    folder_option,
     report,
     run_session,
     seed_for,
+    stored_line,
     timeout_of,
 )
 from ecmproto_cli.errors import FINDINGS
@@ -31,7 +33,7 @@ from ecmproto_cli.terminal import echo
 if TYPE_CHECKING:
     from ecmproto.frames.filter import Filter
     from ecmproto.tools.fuzz.command import Command
-    from ecmproto.tools.fuzz.findings import Finding, Progress
+    from ecmproto.tools.fuzz.findings import Progress
     from ecmproto.tools.fuzz.target import Feed
 
 WHAT = ("frames", "captures", "both")
@@ -45,8 +47,7 @@ WHAT = ("frames", "captures", "both")
     help="Mutate the frames, the capture file itself, or both in turn.",
 )  # fmt: skip
 @click.option("--as-is", is_flag=True, help="Run the program once on each -r FILE as it is.")
-@campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of runs of the program.")
+@campaign_options("runs of the program")
 @click.option(
     "--frames-per-run", type=click.IntRange(min=1, max=1_000_000),
     help="Number of frames per run.  [default: 64, then more if the program is fast]",
@@ -65,15 +66,7 @@ WHAT = ("frames", "captures", "both")
     "--fail-exit", "failing", metavar="CODE", type=click.IntRange(1, 255), multiple=True,
     help="Treat this exit status as a failure. May be repeated.",
 )  # fmt: skip
-@click.option(
-    "-w",
-    "--write",
-    "out",
-    metavar="DIR",
-    default="fuzz-target",
-    show_default=True,
-    help="Folder for state and findings.",
-)
+@folder_option("fuzz-target")
 @click.argument("arguments", nargs=-1, metavar="-- CMD [ARG|{}]...", required=True, type=click.UNPROCESSED)
 def command(
     paths: tuple[str, ...],
@@ -134,11 +127,9 @@ def command(
     def going_on(progress: Progress) -> bool:
         return session.going_on(progress) and (last is None or progress.runs < last)
 
-    def again(finding: Finding) -> str:
-        return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
-
     findings = campaign.run(going_on, left_s=session.left_s)
-    interrupted = run_session(session, findings, folder, lambda finding: finding.outcome.signature)
+    interrupted = run_session(session, findings, folder)
+    again = partial(stored_line, folder)
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
         shortened = counted(len(campaign.cut_short), "finding")
@@ -197,5 +188,4 @@ def _placed(arguments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_path(word: str) -> bool:
-    """Return whether a word is the path of an existing file or folder."""
     return Path(word).exists() if os.sep in word else Path(word).is_file()

@@ -364,7 +364,6 @@ def show_command(scenario: str, setup: Setup, form: str) -> None:
 
 
 def _show_scenario(scenario: Scenario, experiment: Experiment) -> None:
-    """Print a scenario as text."""
     from ecmproto.control.lab.results.outcome import band_text
 
     network, measure = experiment.network, experiment.measure

@@ -143,7 +143,6 @@ class _Net:
             yield links
 
     def _part(self, named: NetDevice, links: list[LiveInterface], start_ns: int) -> DevicePart:
-        """Return the part that runs a device in a thread."""
         from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
         from ecmproto.control.live.net import DevicePart
         from ecmproto.control.mechanisms.limiter import NEVER_NS
@@ -173,7 +172,6 @@ class _Net:
         return DevicePart(work, Stop(), named.cpu)
 
     def _report_failure(self, name: str, error: BaseException) -> None:
-        """Print a warning that names a failed device."""
         message = f"{type(error).__name__}: {error}"
         warn(f"the device {name} failed; the others continue: {message}")
         if self._running.form == "ndjson":

@@ -197,7 +197,6 @@ class _Ending:
         self._before: dict[int, Any] = {}
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if a signal was received."""
         if self._came:
             raise KeyboardInterrupt
 

@@ -81,7 +81,6 @@ class _Links:
         """RoCE frames other than CNPs, by interface, priority (or `_UNTAGGED`) and DSCP (or `_NO_DSCP`)."""
 
     def add(self, rows: Rows) -> None:
-        """Record the LLDP, PFC and RoCE frames of a batch."""
         batch = CountedBatch(batch=rows.batch, columns=rows.columns, slots=np.zeros(0, np.int64))
         self._neighbours.add(batch, rows.interfaces, rows.ethertypes)
         for priority, name in enumerate(_TIMES):
@@ -108,7 +107,6 @@ class _Links:
             _take(into, tuple(key), _Seen(int(rows.number[at]), int(rows.time_ns[at]), frames))
 
     def join(self, later: _Links, shift: Shift) -> None:
-        """Add the frames of a later part."""
         self._neighbours.join(later._neighbours, shift.interfaces, shift.frames)
         for into, of in ((self._pauses, later._pauses), (self._roce, later._roce)):
             for (interface, *rest), seen in of.items():
@@ -162,7 +160,6 @@ _OF_STATIONS = ("DCB003", "DCB004")
 
 
 def _station(reporter: _Teller, station: _Station) -> None:
-    """Judge one end of a link."""
     neighbour = station.neighbour
     for bandwidths, what in (
         (neighbour.bandwidths, "the sum of the bandwidth shares is wrong"),

@@ -99,7 +99,6 @@ class _Tags:
         """CNPVs and ready priorities of each LLDP speaker, by interface and address."""
 
     def add(self, rows: Rows) -> None:
-        """Record the CN-TAGs and LLDP announcements of a batch."""
         tagged = np.flatnonzero(rows.has(_CNTAG[0]) & ~rows.has(_CNM))
         if len(tagged):
             keys = rows.interface[tagged] << 3 | rows.priority[tagged]
@@ -125,7 +124,6 @@ class _Tags:
             self._speakers[who] = (cnpv | vectors[0], ready | vectors[1])
 
     def join(self, later: _Tags, shift: Shift) -> None:
-        """Add the frames of a later part."""
         for (interface, priority), (number, time_ns, frames) in later._tags.items():
             self._tag((interface + shift.interfaces, priority), (number + shift.frames, time_ns, frames))
         for (interface, address), vectors in later._speakers.items():
@@ -191,7 +189,6 @@ class _Edges:
             self._speakers[who] = self._speakers.get(who, 0) | cnpv
 
     def join(self, later: _Edges, shift: Shift) -> None:
-        """Add the frames of a later part."""
         events = moved(later._sent.events, shift)
         self._sent.add(mixed(events[:, 3] << 3 | events[:, 4], events[:, INTERFACE]), *events.T)
         for (interface, address), cnpv in later._speakers.items():

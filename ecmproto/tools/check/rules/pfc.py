@@ -95,7 +95,6 @@ class _Faults(SingleFrames):
         self._asks = settings.is_active("PFC004") and self._lossless is None
 
     def add(self, rows: Rows) -> None:
-        """Judge the PFC frames of a batch."""
         self._is_untold |= self._asks
         result = pfc_faults(rows.batch, rows.columns, rows.interfaces, self._lossless)
         enabled = rows["macc.cbfc.enbv"]
@@ -134,7 +133,6 @@ class _PauseFaults(SingleFrames):
     """A check of each PAUSE frame for faults that a receiver may reject (all `PAUSE_RULES`)."""
 
     def add(self, rows: Rows) -> None:
-        """Judge the PAUSE frames of a batch."""
         faults = control_faults(rows.batch, rows.columns, rows.interfaces)
         dst, src = rows["eth.dst"], rows["eth.src"]
         texts = (
@@ -223,7 +221,6 @@ class _Renewals:
         )
 
     def join(self, later: _Renewals, shift: Shift) -> None:
-        """Add the pauses of a later part."""
         self._assumed |= later._assumed
         self._judge(self._report, self._pauses.join(later._pauses, shift))
 
@@ -247,11 +244,9 @@ class _Storms:
         self._pauses = PauseCounts(self._times.timeline, parameters.rate_bps, rule)
 
     def add(self, rows: Rows) -> None:
-        """Count the pauses of a batch."""
         self._pauses.add(self._times.counted(rows), rows.interfaces)
 
     def join(self, later: _Storms, shift: Shift) -> None:
-        """Add the pauses of a later part."""
         self._times.join(later._times)
         self._pauses.join(later._pauses, shift.interfaces)
 

@@ -120,7 +120,6 @@ class Reactions:
         self._take((rows.time_ns[new], self.sent(rows, new), rows.octets[new]), messages, last_ns)
 
     def _messages(self, rows: Rows, timed: Mask) -> Int64:
-        """Return the strong messages of a batch."""
         if not len(rows.columns[self.MESSAGE]):
             return _NO_MESSAGES
         at = np.flatnonzero(timed & rows.has(self.MESSAGE) & self.strong(rows))

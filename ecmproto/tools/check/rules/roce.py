@@ -142,7 +142,6 @@ class _Answers:
         self._first_ns = _NEVER_NS
 
     def add(self, rows: Rows) -> None:
-        """Add the RoCE frames of a batch."""
         ends = self._counts.add(self._times.counted(rows))
         timed = rows.time_ns != NO_TIME
         if timed.any():
@@ -155,7 +154,6 @@ class _Answers:
         self._pacing.add(rows, ends, (rows[_BTH[0]] == CNP_OPCODE) & timed, is_nak & timed)
 
     def join(self, later: _Answers, shift: Shift) -> None:
-        """Add the frames of a later part."""
         self._times.join(later._times)
         self._counts.join(later._counts)
         self._cnps.join(later._cnps, shift)
@@ -335,7 +333,6 @@ class _MarkedChecksums(SingleFrames):
     """A check of the header checksums of CE-marked IPv4 packets (ECN001)."""
 
     def add(self, rows: Rows) -> None:
-        """Judge the CE-marked packets of a batch."""
         services = rows.columns["ip.dsfield"].outermost()
         marked = services.rows[np.asarray(services.values) & CE == CE]
         if not len(marked):

@@ -157,7 +157,6 @@ class _FrameFields:
         return bool(self._whole or self._layered)
 
     def add(self, field: FilterField) -> None:
-        """Add ``field`` to the fields to read."""
         if field.origin == "frame":
             self._whole.append((field.name, values_in_frame(field)))
         else:
