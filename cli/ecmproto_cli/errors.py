@@ -116,8 +116,7 @@ def print_notes(error: BaseException | None) -> None:
     The notes report truncated outputs.
     """
     while error is not None:
-        for note in getattr(error, "__notes__", ()):
-            warn(note)
+        warn(*getattr(error, "__notes__", ()))
         error = error.__cause__
 
 
@@ -132,6 +131,7 @@ def _usage_help(error: click.ClickException) -> str:
     return f"{context.command_path} --help" if context is not None else "ecmproto --help"
 
 
-def warn(sentence: str) -> None:
-    """Print a warning on stderr."""
-    echo(f"ecmproto: warning: {escaped(sentence)}", err=True)
+def warn(*sentences: str) -> None:
+    """Print warnings on stderr."""
+    for sentence in sentences:
+        echo(f"ecmproto: warning: {escaped(sentence)}", err=True)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -415,6 +415,36 @@ def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[s
             raise click.BadParameter(f"expected NAME=VALUE, such as qcn.w=2, got {each!r}")
         assigned[name.strip()] = text.strip()
     return assigned
+
+
+select_options = with_options(
+    click.option(
+        "--select", metavar="ID,…", multiple=True, callback=split_values,
+        help="Apply only these rules, by family or by prefix of the id, such as qcn or QCN003.",
+    ),
+    click.option(
+        "--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Skip these rules."
+    ),
+)  # fmt: skip
+"""The options ``--select`` and ``--ignore``, which choose rules."""
+
+
+def assigned_to(name: str, assignments: Iterable[str], names: Collection[str]) -> Iterator[str]:
+    """Yield the assignments for the mechanism ``name`` among the mechanisms ``names`` of a command.
+
+    An assignment ``NAME:PARAMETER=VALUE`` applies only to the mechanism NAME.
+    """
+    for assignment in assignments:
+        target, colon, rest = assignment.partition(":")
+        if not colon or "=" in target:
+            yield assignment
+        elif target == name:
+            yield rest
+        elif target not in names:
+            from ecmproto.errors import ParameterError
+
+            needed = f"a mechanism of this command ({', '.join(names)})"
+            raise ParameterError(name="param", needed=needed, got=repr(target))
 
 
 # Execution ------------------------------------------------------------------------------------------------

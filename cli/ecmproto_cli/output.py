@@ -54,15 +54,19 @@ def output_form(
     return requested or named
 
 
-def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
+def check_outputs(outputs: Iterable[str | None], *, reports: Iterable[str] = (), force: bool) -> None:
     """Raise an error if an output cannot be written, or if two outputs are the same file.
 
     Raises UsageError if a path, or ``-`` for stdout, occurs twice. Raises OutputError if a file cannot be
-    written.
+    written, or if the suffix of a file in ``reports`` is not supported.
     """
     from ecmproto.frames.capture.writer import check_sink
 
-    paths = [path for path in outputs if path is not None]
+    for path in reports:
+        from ecmproto.tools.report.html import report_form
+
+        report_form(path)
+    paths = [path for path in (*outputs, *reports) if path is not None]
     for path in _twice(paths):
         raise click.UsageError(f"{path}: expected a different file for each output, got the same twice")
     for path in paths:

@@ -29,7 +29,7 @@ from ecmproto.units import (
     parse_rate,
 )
 from ecmproto_cli.errors import USAGE, CommandError
-from ecmproto_cli.options import TIME, with_options
+from ecmproto_cli.options import TIME, F, options_as, with_options
 from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
@@ -328,20 +328,23 @@ def sequence_list() -> str:
     return "\n\n".join(blocks)
 
 
-storm_options = with_options(
-    click.option("--duration", type=TIME, help="Duration of a storm.  [default: 1s]"),
-    click.option(
-        "--renew",
-        metavar="SHARE",
-        help="Fraction of the pause time after which a storm renews the pause.  [default: 0.5]",
-    ),
-    click.option(
-        "--no-release",
-        is_flag=True,
-        help="Omit the final frame of a storm, which releases the paused queues.",
-    ),
-)
-"""The options --duration, --renew and --no-release, which require --storm."""
+def storm_options(function: F) -> F:
+    """Return ``function`` with the options --duration, --renew and --no-release, which require --storm.
+
+    The command receives ``options``, a `StormOptions`.
+    """
+    options = [
+        click.option("--duration", type=TIME, help="Duration of a storm.  [default: 1s]"),
+        click.option(
+            "--renew", metavar="SHARE",
+            help="Fraction of the pause time after which a storm renews the pause.  [default: 0.5]",
+        ),
+        click.option(
+            "--no-release", is_flag=True,
+            help="Omit the final frame of a storm, which releases the paused queues.",
+        ),
+    ]  # fmt: skip
+    return options_as(function, options, StormOptions, "options")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,11 +359,6 @@ class StormOptions:
     def duration_ns(self) -> int:
         """The duration in ns, one second by default."""
         return NS_PER_S if self.duration is None else self.duration
-
-
-def pop_storm_options(line: dict[str, Any]) -> StormOptions:
-    """Remove the storm options from ``line`` and return their values."""
-    return StormOptions(**{each.name: line.pop(each.name) for each in dataclasses.fields(StormOptions)})
 
 
 def check_storm(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from ecmproto.errors import InterfaceError
+from ecmproto.errors import InterfaceError, counted
 from ecmproto.units import format_octets, format_rate, format_share, format_time, frames_per_second
 from ecmproto_cli.capturing import DeferredInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, warn
@@ -112,7 +112,7 @@ def report_table(report: SendReport) -> str:
 
 def report_rows(report: SendReport) -> list[tuple[str, str]]:
     """Return the report as rows, each with a name and a text."""
-    sent = f"{_count_text(report.frames)}, {format_octets(report.octets)} from {report.interface}"
+    sent = f"{counted(report.frames, 'frame')}, {format_octets(report.octets)} from {report.interface}"
     rows = [("sent", sent), ("requested", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:
         reached = f"{frames_per_second(report.rate_fps)}, {format_rate(report.rate_bps)} on the line"
@@ -126,13 +126,13 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
     if report.gaps is not None:
         rows.append(("paused", _paused_text(report.gaps)))
         if report.gaps.skipped:
-            rows.append(("skipped", f"{_count_text(report.gaps.skipped)} that would have been too late"))
+            rows.append(("skipped", f"{counted(report.gaps.skipped, 'frame')} that would have been too late"))
     if report.full:
         rows.append(("queue full", f"{report.full:,} times, tried again"))
     if report.down:
         rows.append(("link down", f"{report.down:,} times, tried again"))
     if report.refused is not None:
-        rows.append(("refused", _count_text(report.refused.frames)))
+        rows.append(("refused", counted(report.refused.frames, "frame")))
     return rows
 
 
@@ -151,10 +151,6 @@ def _paused_text(gaps: GapCounts) -> str:
         f"not the whole time: {times} a gap of more than {limit}, the longest {longest}; "
         f"up to {format_time(gaps.excess_ns)} without pause"
     )
-
-
-def _count_text(count: int) -> str:
-    return "1 frame" if count == 1 else f"{count:,} frames"
 
 
 def report_document(report: SendReport, sendable: Sendable | None = None) -> dict[str, object]:

@@ -72,7 +72,7 @@ class VerdictOutput:
 
         The file contains a test case for each verdict. Unknown verdicts become skipped test cases.
         """
-        from ecmproto.frames.capture import open_sink
+        from ecmproto.frames.capture.writer import write_output
         from ecmproto.tables import JUnitCase, junit_text
 
         if self.junit is None:
@@ -82,8 +82,8 @@ class VerdictOutput:
             for outcome, expected, observed in verdicts
         ]
         seconds = time.monotonic() - self.began
-        with open_sink(self.junit, force=self.force) as sink:
-            sink.write(junit_text([(name, cases)], seconds=seconds, properties=rows))
+        text = junit_text([(name, cases)], seconds=seconds, properties=rows)
+        write_output(self.junit, text, force=self.force)
 
 
 def report_verdicts(test: Test, output: VerdictOutput, sent: SendReport | None = None) -> int:

@@ -375,7 +375,7 @@ SAME = "are the same replay: omit one"
         ),
         (
             "--compare qcn,none --set ecm:qeq=30kB",
-            "param: expected a mechanism that is replayed (qcn, none), got 'ecm'",
+            "param: expected a mechanism of this command (qcn, none), got 'ecm'",
         ),
         ("--cp qcn --flows x.json", "x.json: expected a name that ends in .csv or .parquet, got another"),
         ("--cp qcn --samples -", "-: expected a name that ends in .csv or .parquet, got another"),

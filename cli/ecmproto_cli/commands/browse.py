@@ -26,7 +26,6 @@ from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
     from ecmproto.frames.filter import Filter
-    from ecmproto.tools.browse.pages import Pages
     from ecmproto.wire.codec import EtherTypes
 
 
@@ -69,10 +68,16 @@ def command(
     if importlib.util.find_spec("textual") is None:
         raise MissingDependencyError(package="textual", extra="tui", purpose="a window in the terminal")
     check_outputs([output], force=force)
-    pages = _opened(paths, interface, filter, outer, ethertypes)
     from ecmproto.tools.browse.browser import Browser
+    from ecmproto.tools.browse.pages import live_pages, open_pages
     from ecmproto_cli.browse.app import BrowseApp
 
+    if interface is not None:
+        reader = captured(interface, filter=filter, ethertypes=ethertypes, idle_batches=True, outer=outer)
+        pages = live_pages(reader, reader.stop, interface, outer=outer, ethertypes=ethertypes)
+    else:
+        pipe = _stdin() if "-" in paths else None
+        pages = open_pages(paths, pipe=pipe, outer=outer, ethertypes=ethertypes)
     browser = Browser(pages, ethertypes=ethertypes)
     try:
         pages.start(first=interface is None and paths != ("-",))
@@ -91,25 +96,9 @@ def command(
             echo(f"ecmproto: {pages.unwrapped}", err=True)
     finally:
         browser.close()
-    for warning in warnings:
-        warn(warning)
+    warn(*warnings)
     if problem is not None:
         raise problem
-
-
-def _opened(
-    paths: tuple[str, ...],
-    interface: str | None,
-    filter: Filter | None,
-    outer: bool,
-    ethertypes: EtherTypes,
-) -> Pages:
-    from ecmproto.tools.browse.pages import live_pages, open_pages
-
-    if interface is not None:
-        reader = captured(interface, filter=filter, ethertypes=ethertypes, idle_batches=True, outer=outer)
-        return live_pages(reader, reader.stop, interface, outer=outer, ethertypes=ethertypes)
-    return open_pages(paths, pipe=_stdin() if "-" in paths else None, outer=outer, ethertypes=ethertypes)
 
 
 def _stdin() -> BinaryIO:

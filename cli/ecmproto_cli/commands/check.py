@@ -20,6 +20,7 @@ from ecmproto_cli.options import (
     print_unwrapped,
     read_option,
     sampled_option,
+    select_options,
     split_assignments,
     split_values,
     trailer_option,
@@ -45,11 +46,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @click.command()
 @read_option(required=False)
 @filter_option("Check only the frames that this display filter selects.")
-@click.option(
-    "--select", metavar="ID,…", multiple=True, callback=split_values,
-    help="Apply only these rules, by family or by prefix of the id, such as qcn or QCN003.",
-)  # fmt: skip
-@click.option("--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Skip these rules.")
+@select_options
 @click.option(
     "--rules", "rules", metavar="FILE|list", multiple=True,
     help="Add your own rules from a .py or .toml file. The value list lists all rules and exits.",
@@ -119,6 +116,7 @@ def command(
     ecmproto check --rules list
     ecmproto check --explain QCN003
     """
+    from ecmproto.tools.check.checker import Checker
     from ecmproto.tools.check.own import own_family
     from ecmproto.tools.check.registry import FAMILIES, chosen, families_of, find_rule
 
@@ -139,18 +137,15 @@ def command(
     fails = _failing(fail_on, families)
     check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
     known = _baseline(baseline)
-    checked, interrupted = _check(
-        paths,
-        selected,
-        parameters,
-        families,
-        filter,
-        count,
-        ethertypes,
-        outer=outer,
-        trailer=trailer,
-        is_sample=sampled[0] != 1,
+    new = partial(
+        Checker, selected, parameters, families=families, sampled=sampled[0] != 1, ethertypes=ethertypes
     )
+    with counting.counted(
+        "check", new, paths, filter=filter, limit=count, outer=outer, trailer=trailer, ethertypes=ethertypes
+    ) as (checker, reader, interrupted):
+        warn(*reader.warnings)
+        print_unwrapped(reader)
+        checked = checker.result(interfaces=reader.interfaces, problem=reader.problem)
     from ecmproto.frames.capture.names import names_shown
 
     path = names_shown(paths)
@@ -229,33 +224,6 @@ def _listed(rules: Sequence[Rule], family_of: Mapping[str, Family]) -> str:
         lines.append(f"  {paint(rule.id, 'name')}  {rule.severity:<7}  {first}")
         lines += [f"{'':19}{line}" for line in more]
     return "\n".join(lines) or "no rules"
-
-
-def _check(
-    paths: tuple[str, ...],
-    rules: Sequence[Rule],
-    parameters: Mapping[str, str],
-    families: Sequence[Family],
-    filter: Filter | None,
-    limit_frames: int | None,
-    ethertypes: EtherTypes,
-    *,
-    outer: bool,
-    trailer: str | None,
-    is_sample: bool,
-) -> tuple[Checked, bool]:
-    """Return the findings in the captures, and whether an interrupt ended the reading."""
-    from ecmproto.tools.check.checker import Checker
-
-    new = partial(Checker, rules, parameters, families=families, sampled=is_sample, ethertypes=ethertypes)
-    with counting.counted(
-        "check", new, paths, filter=filter, limit=limit_frames, outer=outer, trailer=trailer,
-        ethertypes=ethertypes,
-    ) as (checker, reader, interrupted):  # fmt: skip
-        for warning in reader.warnings:
-            warn(warning)
-        print_unwrapped(reader)
-        return checker.result(interfaces=reader.interfaces, problem=reader.problem), interrupted
 
 
 def _print_findings(checked: Checked, path: str, form: str, limit: int) -> None:
@@ -345,7 +313,6 @@ def _write_documents(checked: Checked, path: str, junit: str | None, sarif: str 
 
 
 def _write(name: str, text: str, force: bool) -> None:
-    from ecmproto.frames.capture import open_sink
+    from ecmproto.frames.capture.writer import write_output
 
-    with open_sink(name, force=force) as sink:
-        sink.write(text.encode() if text.endswith("\n") else f"{text}\n".encode())
+    write_output(name, text if text.endswith("\n") else f"{text}\n", force=force)

@@ -31,7 +31,6 @@ from ecmproto_cli.recipes import (
     is_sequence,
     line_item,
     line_options,
-    pop_storm_options,
     sequence_expectations,
     sequence_list,
     sequence_steps,
@@ -130,6 +129,7 @@ def command(
     force: bool,
     listing: bool,
     seed: int | None,
+    options: StormOptions,
     ethertypes: EtherTypes,
     **line: Any,
 ) -> None:
@@ -161,7 +161,7 @@ def command(
     sources = {"--spec": spec, "--from-json": from_json, "--from-columns": columns}
     check_sources(sources, arguments, line)
     interval, rate = (rate, None) if is_time(rate) else (None, rate)
-    options, times = pop_storm_options(line), {"interval": interval, "rate": rate, "time": time}
+    times = {"interval": interval, "rate": rate, "time": time}
     others = {name.removeprefix("--"): value for name, value in sources.items()}
     others |= {"interval": interval, "rate": rate, "count": line["count"], "sweep": line["sweeps"]}
     check_storm(storm, arguments, options, others)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import click
 
@@ -19,16 +19,15 @@ from ecmproto_cli.progress import reading, work
 from ecmproto_cli.terminal import echo, paint, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from ecmproto.frames.capture import Batch, CaptureReader
     from ecmproto.frames.dissect import Lines
     from ecmproto.frames.filter import Filter
     from ecmproto.tools.diff import Comparison, Difference, FieldChange, Summary
     from ecmproto.tools.diff.clocks import TimeDifference
-    from ecmproto.tools.diff.comparison import FieldCount, Kind
+    from ecmproto.tools.diff.comparison import Kind
     from ecmproto.wire.codec import EtherTypes
 
+_Item = TypeVar("_Item")
 _LISTED = 50
 _MIN_WINDOW, _MAX_WINDOW = 1000, 1 << 30
 
@@ -153,8 +152,7 @@ def command(
                 _show_json(comparison, out, 0 if stat else limit or None, lines=form == "ndjson")
         finally:
             out.flush()
-        for warning in comparison.warnings:
-            warn(warning)
+        warn(*comparison.warnings)
         for line in comparison.unwrapped:
             echo(f"ecmproto: {line}", err=True)
         if comparison.problem is not None:
@@ -337,7 +335,7 @@ def _exact(ns: int) -> str:
 def changes_text(changes: Sequence[FieldChange]) -> Iterator[str]:
     """Yield one line per different field, or one line for a layer that only one frame has."""
     width = max((len(change.name) for change in changes), default=0)
-    for layer, some in _by_layer(changes):
+    for layer, some in _by_layer(changes, lambda change: change.name).items():
         one_side = _one_side(layer, some)
         if one_side:
             yield one_side
@@ -346,11 +344,11 @@ def changes_text(changes: Sequence[FieldChange]) -> Iterator[str]:
             yield f"{paint(change.name.ljust(width), 'name')}  {change_text(change)}"
 
 
-def _by_layer(changes: Sequence[FieldChange]) -> Iterator[tuple[str, list[FieldChange]]]:
-    layers: dict[str, list[FieldChange]] = {}
-    for change in changes:
-        layers.setdefault(change.name.rpartition(".")[0], []).append(change)
-    yield from layers.items()
+def _by_layer(items: Iterable[_Item], name_of: Callable[[_Item], str]) -> dict[str, list[_Item]]:
+    layers: dict[str, list[_Item]] = {}
+    for item in items:
+        layers.setdefault(name_of(item).rpartition(".")[0], []).append(item)
+    return layers
 
 
 def _one_side(layer: str, changes: Sequence[FieldChange]) -> str:
@@ -443,7 +441,8 @@ def _counts_text(summary: Summary) -> str:
 
 def _fields_text(summary: Summary) -> Iterator[str]:
     rows: dict[str, tuple[int, str]] = {}
-    for layer, counts in _counts_by_layer(summary).items():
+    for layer, items in _by_layer(summary.fields.items(), lambda item: item[0]).items():
+        counts = dict(items)
         for word in ("added", "gone"):
             of_one = {count.added if word == "added" else count.gone for count in counts.values()}
             if len(counts) > 1 and of_one == {count.frames for count in counts.values()}:
@@ -458,13 +457,6 @@ def _fields_text(summary: Summary) -> Iterator[str]:
         yield f"  {paint(name.ljust(width), 'name')} {frames:>9,}  {values}".rstrip()
     if len(ordered) > _FEW_FIELDS:
         yield f"  and {counted(len(ordered) - _FEW_FIELDS, 'more field')}"
-
-
-def _counts_by_layer(summary: Summary) -> dict[str, dict[str, FieldCount]]:
-    layers: dict[str, dict[str, FieldCount]] = {}
-    for name, count in summary.fields.items():
-        layers.setdefault(name.rpartition(".")[0], {})[name] = count
-    return layers
 
 
 def _times_text(times: TimeDifference, comparison: Comparison) -> Iterator[str]:

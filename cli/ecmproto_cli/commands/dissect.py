@@ -339,8 +339,7 @@ def _report(
     reader: CaptureReader | ForkedCapture, out: Output, copier: CaptureCopier | None, output: str | None
 ) -> None:
     """Print warnings on stderr, and raise the error that ended the reading early."""
-    for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
-        warn(warning)
+    warn(*reader.warnings, *(copier.warnings if copier is not None else ()))
     for linktype, count in out.unknown.items():
         from ecmproto.frames.capture import linktype_name
 
@@ -711,8 +710,7 @@ def _write_columns(
             if interrupt.came:
                 sink.whole = False  # keep the file, because its end is written
                 raise KeyboardInterrupt
-        for warning in reader.warnings:
-            warn(warning)
+        warn(*reader.warnings)
         print_unwrapped(reader)
         echo(f"{counted(frames, 'frame')} written to {escaped(output)}", err=True)
         if reader.problem is not None:

@@ -187,8 +187,7 @@ def command(
                 interrupt.check()
 
         report = edit_capture(paths, output, edit, format=form, force=force, watch=watch)  # type: ignore[arg-type]
-    for warning in report.warnings:
-        warn(warning)
+    warn(*report.warnings)
     idle = _print_counts(report, edit, "would be written" if dry_run else f"written to {escaped(output)}")
     if report.problem is not None:
         raise report.problem

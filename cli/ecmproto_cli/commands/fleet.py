@@ -23,9 +23,9 @@ from ecmproto_cli.options import (
     options_as,
     outer_option,
     rates_options,
+    select_options,
     shard_option,
     split_assignments,
-    split_values,
     storm_options,
     with_ethertypes,
 )
@@ -132,14 +132,7 @@ def stats(
 @command.command()
 @fleet_options
 @filter_option("Check only the frames that this display filter selects.")
-@click.option(
-    "--select",
-    metavar="ID,…",
-    multiple=True,
-    callback=split_values,
-    help="Apply only these rules, by family or by prefix of the id, such as qcn or QCN003.",
-)
-@click.option("--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Skip these rules.")
+@select_options
 @click.option("--rules", metavar="FILE", multiple=True, help="Add your own rules from a .py or .toml file.")
 @click.option(
     "--set",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto.errors import ParameterError
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
     RATE,
     SIZE,
     TIME,
+    assigned_to,
     filter_option,
     force_option,
     outer_option,
@@ -280,8 +280,8 @@ def replay_all(request: ReplayRequest) -> None:
     _check_that_all_differ(request.variants, plans)
     for path in filter(None, (request.samples, request.flows)):
         check_series_path(path)
-    _check_reports(request.reports)
-    check_outputs([request.output, request.samples, request.flows, *request.reports], force=request.force)
+    outputs = (request.output, request.samples, request.flows)
+    check_outputs(outputs, reports=request.reports, force=request.force)
     echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []
     problem: Exception | None = None
@@ -299,15 +299,6 @@ def replay_all(request: ReplayRequest) -> None:
         _report(request, path, outcomes)
     if problem is not None:
         raise problem
-
-
-def _check_reports(paths: tuple[str, ...]) -> None:
-    """Raise an error for report names with unsupported suffixes."""
-    if paths:
-        from ecmproto.tools.report.html import report_form
-
-        for path in paths:
-            report_form(path)
 
 
 def _check_that_all_differ(variants: list[Variant], plans: list[Plan]) -> None:
@@ -329,9 +320,10 @@ def _plan(request: ReplayRequest, variant: Variant) -> Plan:
     from ecmproto.control.mechanisms.registry import find_mechanism
     from ecmproto.control.replay.session import Plan
 
+    names = list(dict.fromkeys(variant.name for variant in request.variants))
     machine = machine_on_port(
         variant.name,
-        [*_own(request, variant.name), *variant.assignments],
+        [*assigned_to(variant.name, request.assignments, names), *variant.assignments],
         buffer_octets=request.port.buffer_octets,
         flow_control=request.flow_control,
     )
@@ -347,26 +339,6 @@ def _plan(request: ReplayRequest, variant: Variant) -> Plan:
         filter=request.filter,
         ethertypes=request.ethertypes,
     )
-
-
-def _own(request: ReplayRequest, name: str) -> Iterator[str]:
-    """Yield the assignments for a mechanism.
-
-    An assignment ``name:parameter=value`` applies only to the mechanism ``name``.
-    """
-    names = list(dict.fromkeys(variant.name for variant in request.variants))
-    for assignment in request.assignments:
-        target, colon, rest = assignment.partition(":")
-        if not colon or "=" in target:
-            yield assignment
-        elif target == name:
-            yield rest
-        elif target not in names:
-            raise ParameterError(
-                name="param",
-                needed=f"a mechanism that is replayed ({', '.join(names)})",
-                got=repr(target),
-            )
 
 
 def _replay(
@@ -387,8 +359,7 @@ def _replay(
             outcome = replay_capture(
                 reader, plan, output=output, sink=sink, watch=watch, capture=request.path
             )
-        for warning in [*reader.warnings, *(output.warnings if output else ())]:
-            warn(warning)
+        warn(*reader.warnings, *(output.warnings if output else ()))
         print_unwrapped(reader)
         if any(each.sampling != 1 for each in reader.interfaces):
             warn("the frames are a sample, and load the port less than all frames: its queues are not theirs")
@@ -415,11 +386,8 @@ def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
 
 def _report(request: ReplayRequest, path: str, outcomes: list[Outcome]) -> None:
     from ecmproto.control.mechanisms.registry import find_mechanism
-    from ecmproto.frames.capture import open_sink
-    from ecmproto.tools.report.html import report_form
+    from ecmproto.tools.report.html import write_report
     from ecmproto.tools.report.replays import replay_report
 
     titles = [find_mechanism(variant.name).title for variant in request.variants]
-    content = report_form(path)(replay_report(request.path, outcomes, titles))
-    with open_sink(path, force=request.force) as sink:
-        sink.write(content)
+    write_report(replay_report(request.path, outcomes, titles), path, force=request.force)

@@ -25,6 +25,7 @@ from ecmproto_cli.options import (
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
+    StormOptions,
     check_sources,
     check_storm,
     from_file,
@@ -33,7 +34,6 @@ from ecmproto_cli.recipes import (
     help_on,
     is_sequence,
     line_options,
-    pop_storm_options,
     sequence_steps,
     storm_from,
     storm_options,
@@ -136,6 +136,7 @@ def command(
     force: bool,
     form: str,
     seed: int | None,
+    options: StormOptions,
     ethertypes: EtherTypes,
     **line: Any,
 ) -> int:
@@ -161,7 +162,6 @@ def command(
     from ecmproto.frames.capture.linux.transmission import MANY_FRAMES
 
     bypassing = bypass == "yes"
-    options = pop_storm_options(line)
     many = rate != "max" and (loop or (count or 0) >= MANY_FRAMES)
     keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=many)
     paths = captures_named(read, required=False)
@@ -293,8 +293,7 @@ def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterab
     def source() -> Iterator[Batch]:
         with open_captures(paths) as reader:
             yield from sendable.of(reader)
-            for warning in reader.warnings:
-                warn(warning)
+            warn(*reader.warnings)
             if reader.problem is not None:
                 raise reader.problem
 

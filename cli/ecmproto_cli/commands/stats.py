@@ -78,6 +78,7 @@ def command(
     """
     from ecmproto.frames.batch.inner import sflow_reports
     from ecmproto.frames.capture.names import names_shown
+    from ecmproto.frames.capture.writer import write_output
     from ecmproto.frames.stats import Accumulator
 
     writers = _writers(report)
@@ -90,12 +91,11 @@ def command(
         statistics = counts.result(
             interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
         )
-        for warning in reader.warnings:
-            warn(warning)
+        warn(*reader.warnings)
         print_unwrapped(reader)
         _show(statistics, path, form)
         for name, write in zip(report, writers, strict=True):
-            _write(name, write(statistics, path), force)
+            write_output(name, write(statistics, path), force=force)
         if interrupted:
             raise KeyboardInterrupt
         if reader.problem is not None:
@@ -127,10 +127,3 @@ def _show(statistics: Statistics, path: str, form: str) -> None:
     from ecmproto_cli.stats_table import stats_table
 
     echo(stats_table(statistics, path), wrap=True)
-
-
-def _write(name: str, octets: bytes, force: bool) -> None:
-    from ecmproto.frames.capture import open_sink
-
-    with open_sink(name, force=force) as sink:
-        sink.write(octets)

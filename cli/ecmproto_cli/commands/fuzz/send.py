@@ -345,10 +345,10 @@ class OpenDevice:
         if self.sender.refused:
             rows.append(("refused", counted(self.sender.refused, "frame")))
         if fitting.padded:
-            padded = f"{_cases(fitting.padded)} shorter than {fitting.shortest_octets} octets"
+            padded = f"{counted(fitting.padded, 'case')} shorter than {fitting.shortest_octets} octets"
             rows.append(("padded", padded))
         if fitting.left_out:
-            padded = f"{_cases(fitting.left_out)} longer than {fitting.longest_octets} octets"
+            padded = f"{counted(fitting.left_out, 'case')} longer than {fitting.longest_octets} octets"
             rows.append(("left out", padded))
         if device.beats or device.missed:
             padded = f"{device.beats:,} came, {device.missed:,} did not"
@@ -356,10 +356,6 @@ class OpenDevice:
                 padded += f"; sending stalled for {format_time(self.transmission.rested_ns)}"
             rows.append(("heartbeats", padded))
         return rows
-
-
-def _cases(count: int) -> str:
-    return "1 case" if count == 1 else f"{count:,} cases"
 
 
 @contextmanager

@@ -419,10 +419,9 @@ def new_command(file: str, mechanism: str, topology: str | None, like: str | Non
     if like and topology:
         raise click.UsageError("--like already defines the network: omit --topology")
     from ecmproto.control.lab.setup.scenario import load_scenario, template
-    from ecmproto.frames.capture import open_sink
+    from ecmproto.frames.capture.writer import write_output
 
     text = load_scenario(like).toml() if like else template(mechanism, topology)
-    with open_sink(file, force=force) as sink:
-        sink.write(text)
+    write_output(file, text, force=force)
     if file != "-":
         echo(f"ecmproto: wrote {file}; next: ecmproto lab run {file}", err=True)

@@ -74,18 +74,13 @@ class Reports:
 
     def check(self, trace: str | None = None) -> None:
         """Raise an error if a report, or the trace of frames, cannot be written."""
-        check_outputs([*self.files, trace], force=self.force)
-        if self.files:
-            from ecmproto.tools.report.html import report_form
-
-            for path in self.files:
-                report_form(path)
+        check_outputs([trace], reports=self.files, force=self.force)
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Write the reports in the formats of their suffixes."""
         if not self.files:
             return
-        from ecmproto.frames.capture import open_sink
+        from ecmproto.frames.capture.writer import write_output
         from ecmproto.tools.report.html import write_report
         from ecmproto.tools.report.labs import lab_report, picture
 
@@ -94,9 +89,7 @@ class Reports:
             if path.lower().endswith(".html"):
                 write_report(lab_report(outcomes), path, force=self.force)
                 continue
-            content = picture(outcomes, path, self.panels)
-            with open_sink(path, force=self.force) as sink:
-                sink.write(content)
+            write_output(path, picture(outcomes, path, self.panels), force=self.force)
 
 
 @click.command()

@@ -115,7 +115,7 @@ def command(
     if effects and points:
         raise click.UsageError("--effects is for --sweep, with two values of each key")
     if figure:
-        _check_figure(figure, force)
+        check_outputs((), reports=[figure], force=force)
     base = setup.scenario(scenario)
     parsed = [parse_axis(text) for text in axes]
     first = base.seed if seed is None else seed
@@ -177,23 +177,13 @@ def command(
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0
 
 
-def _check_figure(path: str, force: bool) -> None:
-    """Raise an error if the picture cannot be written."""
-    from ecmproto.tools.report.html import report_form
-
-    report_form(path)
-    check_outputs([path], force=force)
-
-
 def _draw(
     path: str, force: bool, title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]
 ) -> None:
-    from ecmproto.frames.capture import open_sink
+    from ecmproto.frames.capture.writer import write_output
     from ecmproto.tools.report.sweeps import heat_maps
 
-    content = heat_maps(title, rows, axes, figures, path)
-    with open_sink(path, force=force) as sink:
-        sink.write(content)
+    write_output(path, heat_maps(title, rows, axes, figures, path), force=force)
 
 
 def _lines(path: str) -> list[str]:

@@ -36,7 +36,7 @@ from ecmproto.units import (
 )
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import TIME, timing_options, with_ethertypes, with_options
+from ecmproto_cli.options import TIME, F, timing_options, with_ethertypes, with_options
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo, paint
 
@@ -139,6 +139,14 @@ running_options = with_options(
     with_ethertypes,
 )  # fmt: skip
 """The options that all devices have, such as ``--set``, ``-T`` and ``--duration``; see `running_of`."""
+
+
+def mechanism_option(user: str) -> Callable[[F], F]:
+    """Return the option ``--mechanism`` of a device; ``user`` is the part that uses the mechanism."""
+    return click.option(
+        "--mechanism", metavar="NAME", default="qcn", show_default=True,
+        help=f"Congestion management mechanism of {user}.",
+    )  # fmt: skip
 
 
 def running_of(options: dict[str, Any]) -> Running:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import live, running_options
+from ecmproto_cli.commands.live import live, mechanism_option, running_options
 from ecmproto_cli.options import RATE, TIME
 
 
@@ -23,13 +23,7 @@ from ecmproto_cli.options import RATE, TIME
 @click.option(
     "--speed", "rate_bps", type=RATE, required=True, help="Speed of the output link, in bits per second."
 )
-@click.option(
-    "--mechanism",
-    metavar="NAME",
-    default="qcn",
-    show_default=True,
-    help="Congestion management mechanism of the port.",
-)
+@mechanism_option("the port")
 @click.option(
     "--buffer", default="1000frames", show_default=True,
     help="Capacity shared by all queues, such as 1000frames or 500kB.",

@@ -6,20 +6,14 @@ from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import live, running_options, vlan_options
+from ecmproto_cli.commands.live import live, mechanism_option, running_options, vlan_options
 from ecmproto_cli.options import RATE
 
 
 @click.command()
 @click.option("--net", metavar="IF", required=True, help="Interface towards the network.")
 @click.option("--host", metavar="IF", required=True, help="Interface towards the receiver.")
-@click.option(
-    "--mechanism",
-    metavar="NAME",
-    default="qcn",
-    show_default=True,
-    help="Congestion management mechanism of the tags.",
-)
+@mechanism_option("the tags")
 @click.option(
     "--speed", "link_rate_bps", type=RATE, default="10G", show_default=True,
     help="Speed of the receiver's link.",

@@ -163,8 +163,7 @@ def command(
             if port:
                 echo(f"ecmproto: metrics on port {port}", err=True)
             watch.run(reader, written)
-    for warning in reader.warnings:
-        warn(warning)
+    warn(*reader.warnings)
     if written is not None:
         names = f"{len(written.files)} files" if len(written.files) > 1 else written.files[0]
         echo(f"{written.frames:,} frames written to {names}", err=True)

@@ -6,20 +6,14 @@ from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import live, running_options, vlan_options
+from ecmproto_cli.commands.live import live, mechanism_option, running_options, vlan_options
 from ecmproto_cli.options import RATE, SIZE
 
 
 @click.command()
 @click.option("--host", metavar="IF", required=True, help="Interface towards the sender.")
 @click.option("--net", metavar="IF", required=True, help="Interface towards the network.")
-@click.option(
-    "--mechanism",
-    metavar="NAME",
-    default="qcn",
-    show_default=True,
-    help="Congestion management mechanism of the reaction point.",
-)
+@mechanism_option("the reaction point")
 @click.option(
     "--speed",
     "link_rate_bps",

@@ -19,7 +19,7 @@ import click
 
 from ecmproto.errors import OutputError, ParameterError
 from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
-from ecmproto_cli.options import RATE, TIME, force_option
+from ecmproto_cli.options import RATE, TIME, assigned_to, force_option
 from ecmproto_cli.output import columns_of
 from ecmproto_cli.terminal import echo, paint
 
@@ -218,16 +218,7 @@ def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
     """Return the mechanism's parameters: defaults for the link rate, followed by the user's assignments."""
     from ecmproto.control.mechanisms.registry import find_mechanism
 
-    own = []
-    for assignment in request.assignments:
-        target, colon, rest = assignment.partition(":")
-        if not colon or "=" in target:
-            own.append(assignment)
-        elif target == name:
-            own.append(rest)
-        elif target not in request.names:
-            needed = f"a mechanism that runs ({', '.join(request.names)})"
-            raise ParameterError(name="param", needed=needed, got=repr(target))
+    own = assigned_to(name, request.assignments, request.names)
     mechanism = find_mechanism(name)
     chosen = (*mechanism.low_rate_parameters(request.topology.rate_bps), *own)
     mechanism.parse(chosen)
