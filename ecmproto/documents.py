@@ -173,14 +173,18 @@ MAX_OCTETS = 16 << 20
 MAX_KEY_PARTS = 64
 """Maximum number of dotted parts in a key. The cost of each part grows with their number."""
 
-_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_PART = r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')"""
 _TOKEN = "|".join(
     (
-        r'"""(?:[^\\]|\\.)*?(?:"""|\z)', r"'''.*?(?:'''|\z)", r"#[^\n]*",
-        rf"(?P<key>{_PART}(?:[ \t]*\.[ \t]*{_PART})+)", r'"(?:[^"\\\n]|\\.)*"', r"'[^'\n]*'",
+        r'"""(?:[^"\\]++|\\.|"(?!""))*+"{0,5}+', r"'''(?:[^']++|'(?!''))*+'{0,5}+", r"#[^\n]*+",
+        rf"(?P<key>{_PART}(?:[ \t]*+\.[ \t]*+{_PART})++)",
+        r'"(?:[^"\\\n]++|\\.)*+"?', r"'[^'\n]*+'?", "[A-Za-z0-9_-]++",
     )
 )  # fmt: skip
-"""Pattern of tokens that may contain dots: strings and comments, which are skipped, keys, and numbers."""
+"""Pattern of tokens that may contain dots: strings and comments, which are skipped, keys, and numbers.
+
+A token without its end extends to the end of the line or document. No octet is tried more than a few times.
+"""
 
 
 def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:
@@ -205,12 +209,7 @@ def _check_keys(text: str, name: str) -> None:
     """Raise SpecError for a key with too many parts."""
     if not any(line.count(".") >= MAX_KEY_PARTS for line in text.splitlines()):
         return
-    # an engine without backtracking, whose import only such lines are worth
-    import re2
-
-    options = re2.Options()
-    options.dot_nl = True
-    for token in re2.compile(_TOKEN, options).finditer(text):
+    for token in re.finditer(_TOKEN, text, re.DOTALL):
         parts = (token["key"] or "").count(".") + 1
         if parts > MAX_KEY_PARTS:
             line = text.count("\n", 0, token.start()) + 1

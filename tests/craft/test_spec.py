@@ -127,6 +127,7 @@ def test_dissected_frames_in_specification_stay_unchanged() -> None:
         ("a = " + "[" * 5000, "x.toml: expected a TOML document, got "),
         ("frames." + ".".join("a" * 20_000) + " = 1", "x.toml: line 1: expected keys of at most 64 parts, got 20,001 parts"),
         ("\nx = {a" + ' . "b"' * 64 + "= 1}", "x.toml: line 2: expected keys of at most 64 parts, got 65 parts"),
+        ('x = ["""a"""", {' + ".".join("a" * 65) + ' = 1, b = "c"}]', "x.toml: line 1: expected keys of at most 64 parts, got 65 parts"),
         ("#" * (16 << 20) + "#", "x.toml: expected a TOML document of at most 16 MiB, or JSON, which is read frame by frame, got a larger one"),
         ("x = " + "1" * 5000, "x.toml: expected numbers of at most 4,300 digits, got a longer one"),
         ("frames = {" + "a=" + "[" * 200 + "]" * 200 + "}", "x.toml: expected [[frames]], one for each, got {'a': [[[[[[...]]]]]]}"),
