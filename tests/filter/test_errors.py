@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from ecmproto.errors import FilterError
+from ecmproto.errors import FilterError, MissingDependencyError
 from ecmproto.frames.filter import compile_filter
 from ecmproto.frames.filter.language import MAX_DEPTH
 
@@ -152,3 +153,9 @@ def test_tests_within_tests_have_an_end(text: str) -> None:
 def test_as_deep_as_allowed_is_evaluated() -> None:
     assert compile_filter("(frame or (" * (MAX_DEPTH // 2) + "cnm" + "))" * (MAX_DEPTH // 2)).fields
     assert compile_filter("cnm or " * 5000 + "cnm").fields == ("cnm",)
+
+
+def test_expressions_without_their_engine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(MissingDependencyError, match="expected google-re2, which is not installed"):
+        compile_filter('frame matches "not in the cache"')

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ecmproto.errors import SpecError, shown
+from ecmproto.errors import MissingDependencyError, SpecError, shown
 from ecmproto.frames.filter.fields import (
     And,
     Comparison,
@@ -258,7 +258,10 @@ def expression(pattern: bytes) -> Callable[[bytes], bool]:
     invalid part, if known.
     """
     # Loading the engine takes longer than decoding a small capture, so only filters that need it load it.
-    import re2
+    try:
+        import re2
+    except ImportError as error:
+        raise MissingDependencyError(package="google-re2", extra="", purpose="matches in filters") from error
 
     engine: Any = re2  # stubs, if installed, lack some names
     options = engine.Options()
