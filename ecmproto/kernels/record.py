@@ -15,9 +15,9 @@ from __future__ import annotations
 import functools
 import mmap
 import operator
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -156,7 +156,7 @@ def zeros(count: int, dtype: Any = np.int64) -> NDArray[Any]:
     """Return an array of ``count`` zeros of ``dtype``, in consecutive memory within `adjacent`."""
     octets = count * np.dtype(dtype).itemsize
     if octets < _MAPPED_OCTETS:
-        area = _area.get()
+        area = _current.area
         return np.zeros(count, dtype) if area is None else area.take(octets).view(dtype)
     return np.frombuffer(_pages(octets), dtype)
 
@@ -189,8 +189,13 @@ class _Area:
         return block
 
 
-_area: ContextVar[_Area | None] = ContextVar("area", default=None)
-"""Area of `adjacent`. Each thread has its own."""
+class _Current(threading.local):
+    """Area of `adjacent` in this thread. A context variable would be inherited by new threads."""
+
+    area: _Area | None = None
+
+
+_current = _Current()
 
 
 @contextmanager
@@ -200,11 +205,11 @@ def adjacent() -> Iterator[None]:
     A simulation accesses many ports. Thousands of separate small allocations would be in different memory
     pages, for which the processor does not have enough page table entries in its cache.
     """
-    token = _area.set(_Area())
+    before, _current.area = _current.area, _Area()
     try:
         yield
     finally:
-        _area.reset(token)
+        _current.area = before
 
 
 def columns(records: Sequence[Any]) -> NDArray[Any]:

@@ -30,9 +30,10 @@ def every_row(frames: int) -> NDArray[np.int32]:
 
     The shared array identifies a column with one value for every frame.
     """
-    if len(_every[0]) < frames:
-        _every[0] = fixed(np.arange(max(frames, 2 * len(_every[0])), dtype=np.int32))
-    return _every[0][:frames]
+    every = _every[0]  # another thread may replace it by a shorter one
+    if len(every) < frames:
+        every = _every[0] = fixed(np.arange(max(frames, 2 * len(every)), dtype=np.int32))
+    return every[:frames]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
