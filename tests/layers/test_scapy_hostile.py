@@ -15,7 +15,7 @@ from ecmproto.tools.fuzz.strategies import arbitrary_octets
 from ecmproto.wire import codec
 from ecmproto.wire.codec import Frame, Layer, encode
 from ecmproto.wire.layers import bound, payload_tree, to_scapy
-from ecmproto.wire.layers.bindings import DOORS, LAYERS, LLDPDU, ExperimentalMessage, MACControlFrame
+from ecmproto.wire.layers.bindings import DOORS, LAYERS
 
 ETHERNET = codec.Ethernet(dst=bytes.fromhex("020000000002"), src=bytes.fromhex("020000000001"))
 CPID = 0x0200000000FE0001
@@ -60,7 +60,7 @@ def test_every_flipped_bit_of_every_sample_is_dissected(sample: bytes) -> None:
 LAST = [cls for cls in LAYERS.values() if "etype" not in {field.name for field in cls.fields_desc}]
 
 
-ENDS = [*LAST, ExperimentalMessage, MACControlFrame, LLDPDU]
+ENDS = [*LAST, DOORS["message"], DOORS["mac_control"], DOORS["lldp"]]
 
 
 @given(cls=st.sampled_from(ENDS), octets=st.binary(max_size=120))

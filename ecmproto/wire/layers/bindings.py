@@ -96,52 +96,22 @@ def _payload_class(role: str, octets: bytes | None, otherwise: type[Packet]) -> 
     return cls.dispatch_hook(octets) if hasattr(cls, "dispatch_hook") else conf.raw_layer
 
 
-class ExperimentalMessage(Packet):
-    """Message with the experimental EtherType.
+def _door(role: str, otherwise: type[Packet]) -> type[Packet]:
+    """Return a layer for the EtherType ``role`` that other layers dissect, depending on the first octets."""
 
-    The discriminator word determines the layer for the dissection.
-    """
+    def dispatch_hook(cls: Any, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
+        return _payload_class(role, _pkt, otherwise)
 
-    @classmethod
-    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer for the message's Protocol and Type."""
-        return _payload_class("message", _pkt, UnknownMessage)
-
-
-class ExperimentalTag(Packet):
-    """Tag with the experimental EtherType. The discriminator word determines the layer for the dissection."""
-
-    @classmethod
-    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer for the tag's Protocol and Type."""
-        return _payload_class("tag", _pkt, UnknownTag)
-
-
-class MACControlFrame(Packet):
-    """MAC Control frame. The opcode determines the layer for the dissection."""
-
-    @classmethod
-    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer for the opcode."""
-        return _payload_class("mac_control", _pkt, MACControl)
-
-
-class LLDPDU(Packet):
-    """LLDPDU. The first TLV determines the layer for the dissection."""
-
-    @classmethod
-    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-        """Return the layer for the first TLV."""
-        return _payload_class("lldp", _pkt, LLDPTLV)
+    return type(f"{role}_door", (Packet,), {"dispatch_hook": classmethod(dispatch_hook)})
 
 
 DOORS: dict[str, type[Packet]] = {
     "cn_tag": CNTag,
     "cnm": CNM,
-    "message": ExperimentalMessage,
-    "tag": ExperimentalTag,
-    "mac_control": MACControlFrame,
-    "lldp": LLDPDU,
+    "message": _door("message", UnknownMessage),
+    "tag": _door("tag", UnknownTag),
+    "mac_control": _door("mac_control", MACControl),
+    "lldp": _door("lldp", LLDPTLV),
 }
 """Layer that dissects each EtherType, by attribute of `EtherTypes`."""
 
@@ -193,7 +163,10 @@ def unbind() -> None:
     for lower, guess in _bound.guesses:
         lower.payload_guess = [entry for entry in lower.payload_guess if entry is not guess]
     for upper, lower, ours, before in reversed(_bound.overloads):
-        _restore_overload(upper, lower, ours, before)
+        table = dict(_overloads_of(upper))
+        if table.get(lower) is ours:  # otherwise, a later binding of the layer replaced the entry
+            del table[lower]
+            setattr(upper, _OVERLOADS, table if before is None else {**table, lower: before})
     for pair in _bound.resolvers:
         conf.neighbor.resolvers.pop(pair, None)
     _bound = None
@@ -269,33 +242,13 @@ def _overload(bound: _Bound, upper: type[Packet], ethertype: int, destination: b
 def _put_overload(bound: _Bound, upper: type[Packet], lower: type[Packet], ours: dict[str, Any]) -> None:
     table = _overloads_of(upper)
     bound.overloads.append((upper, lower, ours, table.get(lower)))
-    _set_overloads(upper, {**table, lower: ours})
+    setattr(upper, _OVERLOADS, {**table, lower: ours})
 
 
-def _restore_overload(
-    upper: type[Packet], lower: type[Packet], ours: dict[str, Any], before: dict[str, Any] | None
-) -> None:
-    table = dict(_overloads_of(upper))
-    if table.get(lower) is not ours:
-        return  # a later binding of the layer replaced the entry
-    if before is None:
-        del table[lower]
-    else:
-        table[lower] = before
-    _set_overloads(upper, table)
-
-
-_Overloads = dict[type[Packet], dict[str, Any]]
-
-
-def _overloads_of(upper: type[Packet]) -> _Overloads:
+def _overloads_of(upper: type[Packet]) -> dict[type[Packet], dict[str, Any]]:
     # Scapy's metaclass creates this attribute from ``overload_fields``, unknown to type checkers
-    table: _Overloads = getattr(upper, _OVERLOADS)
+    table: dict[type[Packet], dict[str, Any]] = getattr(upper, _OVERLOADS)
     return table
-
-
-def _set_overloads(upper: type[Packet], table: _Overloads) -> None:
-    setattr(upper, _OVERLOADS, table)
 
 
 def _bind_resolvers(bound: _Bound) -> None:
@@ -395,7 +348,8 @@ def _branch(layer: Packet, depth: int) -> Branch:
         if isinstance(field, ConditionalField) and not field._evalcond(layer):
             continue
         value = layer.getfieldval(field.name)
-        packets = [member for member in _members(value) if isinstance(member, Packet)]
+        members = value if isinstance(value, list) else [value]
+        packets = [member for member in members if isinstance(member, Packet)]
         if packets:
             inner += packets
         else:
@@ -406,10 +360,6 @@ def _branch(layer: Packet, depth: int) -> Branch:
     shown = inner if depth < MAX_DEPTH else []
     branches = tuple(branch for packet in shown for branch in _branches(packet, depth + 1))
     return Branch(name=str(layer.name), fields=tuple(fields), branches=branches)
-
-
-def _members(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _text(layer: Packet, field: Any, value: Any) -> str:

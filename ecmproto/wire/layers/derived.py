@@ -76,19 +76,25 @@ def layer_of(cls: type[Layer]) -> type[Packet]:
         base = Tag
     elif not cls.next_key and (counted is None or counted.key):
         base = LastLayer
-    fields = fields_of(cls)
-    shown = " ".join(f"{field.name}=%{field.name}%" for field in fields[:4])
-    attributes: dict[str, Any] = {
-        "__module__": cls.__module__,
-        "__doc__": cls.__doc__,
-        "name": cls.title,
-        "fields_desc": fields,
-        "dispatch_hook": classmethod(whole_or_raw),
-        "mysummary": lambda self: over_ether(self.sprintf(f"{cls.__name__} {shown}")),
-    }
+    attributes: dict[str, Any] = {"mysummary": lambda self: over_ether(summary_text(self, 4))}
     if cls.shows is not None:
         attributes["encapsulated"] = _encapsulated(cls, _name(cls.layout[-1].key))
+    return layer_on(base, cls, **attributes)
+
+
+def layer_on(base: type[Packet], cls: type[Layer], **attributes: Any) -> type[Packet]:
+    """Return the Scapy layer for a format, as a subclass of ``base`` with additional attributes."""
+    attributes |= {
+        "__module__": cls.__module__, "__doc__": cls.__doc__, "name": cls.title, "of": cls,
+        "fields_desc": fields_of(cls), "dispatch_hook": classmethod(whole_or_raw),
+    }  # fmt: skip
     return type(cls.__name__, (base,), attributes)
+
+
+def summary_text(packet: Packet, count: int) -> str:
+    """Return the name of a layer and its first ``count`` fields as text."""
+    shown = " ".join(f"{field.name}=%{field.name}%" for field in packet.fields_desc[:count])
+    return str(packet.sprintf(f"{type(packet).__name__} {shown}"))
 
 
 def fields_of(cls: type[Layer], **names: Mapping[int, str]) -> list[Any]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
 from ecmproto.wire.formats import infiniband as formats
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.layers.derived import fields_of
+from ecmproto.wire.layers.derived import layer_on, summary_text
 from ecmproto.wire.layers.parts import over_ether, whole_or_raw
 
 _CONTRIB = "scapy.contrib.roce"
@@ -36,83 +36,31 @@ def contrib() -> Any:
 class ExtendedHeader(Packet):
     """Header after BTH. The opcode determines the next header."""
 
-    dispatch_hook: Any = classmethod(whole_or_raw)
+    of: type[Layer]
+    """Format of the header."""
 
     def default_payload_class(self, payload: bytes) -> type[Packet]:
         """Return the layer of the next header, or Raw after the last header."""
-        opcode = _opcode_under(self)
-        of = next((cls for cls, layer in EXTENDED.items() if type(self) is layer), None)
-        sequence = formats.BTH.sequences.get(-1 if opcode is None else opcode, ())
-        following = sequence[sequence.index(of) + 1 :] if of in sequence else ()
+        under = self.underlayer
+        while under is not None and type(under) is not contrib().BTH:
+            under = under.underlayer
+        sequence = () if under is None else formats.BTH.sequences.get(under.opcode, ())
+        following = sequence[sequence.index(self.of) + 1 :] if self.of in sequence else ()
         return _layer_of(following[0], payload) if following else Raw
 
     def mysummary(self) -> Any:
         """Return the addresses, the header's name and the first fields as summary."""
-        shown = " ".join(f"{field.name}=%{field.name}%" for field in self.fields_desc[:3])
-        return over_ether(self.sprintf(f"{type(self).__name__} {shown}"))
-
-
-def _opcode_under(packet: Packet) -> int | None:
-    under = packet.underlayer
-    while under is not None:
-        if type(under) is contrib().BTH:
-            opcode: int = under.opcode
-            return opcode
-        under = under.underlayer
-    return None
-
-
-class RDETH(ExtendedHeader):
-    """Reliable datagram extended transport header: the end-to-end context."""
-
-    name: str = formats.RDETH.title
-    fields_desc: ClassVar[list[Any]] = fields_of(formats.RDETH)
-
-
-class DETH(ExtendedHeader):
-    """Datagram extended transport header: the sender's queue pair."""
-
-    name: str = formats.DETH.title
-    fields_desc: ClassVar[list[Any]] = fields_of(formats.DETH)
-
-
-class RETH(ExtendedHeader):
-    """RDMA extended transport header: address, key and length of a read or write."""
-
-    name: str = formats.RETH.title
-    fields_desc: ClassVar[list[Any]] = fields_of(formats.RETH)
-
-
-class AtomicETH(ExtendedHeader):
-    """Atomic extended transport header: address, key and operands."""
-
-    name: str = formats.AtomicETH.title
-    fields_desc: ClassVar[list[Any]] = fields_of(formats.AtomicETH)
-
-
-class ImmDt(ExtendedHeader):
-    """Immediate data: four octets for the receiver of the message."""
-
-    name: str = formats.ImmDt.title
-    fields_desc: ClassVar[list[Any]] = fields_of(formats.ImmDt)
-
-
-class IETH(ExtendedHeader):
-    """Invalidate extended transport header: the key that is no longer valid."""
-
-    name: str = formats.IETH.title
-    fields_desc: ClassVar[list[Any]] = fields_of(formats.IETH)
+        return over_ether(summary_text(self, 3))
 
 
 EXTENDED: dict[type[Layer], type[Packet]] = {
-    formats.RDETH: RDETH,
-    formats.DETH: DETH,
-    formats.RETH: RETH,
-    formats.AtomicETH: AtomicETH,
-    formats.ImmDt: ImmDt,
-    formats.IETH: IETH,
-}
+    cls: layer_on(ExtendedHeader, cls)
+    for cls in (
+        formats.RDETH, formats.DETH, formats.RETH, formats.AtomicETH, formats.ImmDt, formats.IETH
+    )
+}  # fmt: skip
 """Layers that Scapy does not have, by format."""
+RDETH, DETH, RETH, AtomicETH, ImmDt, IETH = EXTENDED.values()
 
 
 def _layer_of(cls: type[Layer], payload: bytes) -> type[Packet]:

@@ -24,7 +24,7 @@ from ecmproto.wire import codec
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, HEADER_OCTETS, OUI_8021, TYPES, LLDPPart
 from ecmproto.wire.formats.registry import FORMATS, dispatch
-from ecmproto.wire.layers.derived import fields_of
+from ecmproto.wire.layers.derived import layer_on
 from ecmproto.wire.layers.parts import over_ether, whole_or_raw
 
 _CN_OCTETS = 6
@@ -63,6 +63,10 @@ class LLDPLayer(Packet):
                 part = part.payload
             pkt = (int.from_bytes(pkt[:HEADER_OCTETS]) & ~0x1FF | octets).to_bytes(HEADER_OCTETS) + pkt[2:]
         return pkt + pay
+
+    def mysummary(self) -> Any:
+        """Return the name of the layer as summary."""
+        return over_ether(type(self).__name__)
 
 
 class LLDPTLV(LLDPLayer):
@@ -114,22 +118,8 @@ class LLDPCongestionNotification(LLDPLayer):
         return over_ether(self.sprintf("LLDPCongestionNotification cnpv=%cnpv% ready=%ready%"))
 
 
-def _layer(cls: type[Layer]) -> type[Packet]:
-    """Return a layer that is derived from a format."""
-    attributes: dict[str, Any] = {
-        "__module__": __name__,
-        "__doc__": cls.__doc__,
-        "name": cls.title,
-        "fields_desc": fields_of(cls),
-        "dispatch_hook": classmethod(whole_or_raw),
-        "of": cls,
-        "mysummary": lambda self: over_ether(cls.__name__),
-    }
-    return type(cls.__name__, (LLDPLayer,), attributes)
-
-
 PARTS: dict[type[Layer], type[Packet]] = {
     codec.TLV: LLDPTLV, codec.CongestionNotificationTLV: LLDPCongestionNotification,
 }  # fmt: skip
-PARTS |= {cls: _layer(cls) for cls in FORMATS if issubclass(cls, LLDPPart) and cls not in PARTS}
+PARTS |= {cls: layer_on(LLDPLayer, cls) for cls in FORMATS if issubclass(cls, LLDPPart) and cls not in PARTS}
 """Layers for all parts of an LLDPDU, by format."""
