@@ -239,7 +239,7 @@ def test_every_field_has_meaning_and_source(cls: type[Layer]) -> None:
     assert cls.source
     for field in cls.layout:
         assert field.meta.doc, field.name
-        assert field.meta.source, field.name
+        assert field.source, field.name
 
 
 def test_ranges_follow_from_width_and_sign() -> None:

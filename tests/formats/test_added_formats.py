@@ -70,15 +70,12 @@ class Toy(Layer):
 
 ADDED_TLV = """
 from ecmproto.wire.formats.base import Limit, layer, register
-from ecmproto.wire.formats.lldp import AnyTLV, information, tlv_length, tlv_oui, tlv_subtype, tlv_type
+from ecmproto.wire.formats.lldp import OrganizationalTLV, information, tlv_subtype
 from ecmproto.wire.formats.schema import uint
 
 @register
-@layer("lldpmtu", title="Maximum frame size", source="802.3 79.3.4")
-class MaximumFrameSize(AnyTLV):
-    type: int = tlv_type(127)
-    length: int = tlv_length(6)
-    oui: int = tlv_oui(0x00120F)
+@layer("lldpmtu", title="Maximum frame size", source="802.3 79.3.4", length=6, oui=0x00120F)
+class MaximumFrameSize(OrganizationalTLV):
     subtype: int = tlv_subtype(4, "lldp.ieee.802_3.subtype")
     octets: int = uint(16, default=1518, doc="maximum frame size", source="802.3 79.3.4")
     follows = "tlv"

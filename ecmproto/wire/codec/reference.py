@@ -140,7 +140,7 @@ def _field_dict(field: Field) -> dict[str, object]:
         "unit": field.meta.unit,
         "values": {str(code): name for code, name in field.meta.names.items()},
         "doc": field.meta.doc,
-        "source": field.meta.source,
+        "source": field.source,
     }
 
 
@@ -167,7 +167,7 @@ def as_markdown(cls: type[Layer]) -> str:
             type_of(field),
             field.meta.unit,
             _doc(field),
-            field.meta.source,
+            field.source,
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -206,7 +206,7 @@ def _position(field: Field) -> str:
 
 def _meaning(field: Field) -> str:
     unit = f" [{field.meta.unit}]" if field.meta.unit else ""
-    return f"{_doc(field)}{unit} ({field.meta.source})"
+    return f"{_doc(field)}{unit} ({field.source})"
 
 
 def _doc(field: Field) -> str:

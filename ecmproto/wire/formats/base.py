@@ -185,6 +185,8 @@ class Layer:
     """The construct schema."""
     prefix: ClassVar[str]
     """Prefix of the field names, and name of the format in JSON and on the command line."""
+    field_prefix: ClassVar[str] = ""
+    """Prefix of the field names, if it differs from ``prefix``."""
     title: ClassVar[str]
     """Name in prose."""
     source: ClassVar[str]
@@ -434,7 +436,7 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
             cls.__post_init__ = _read_text  # type: ignore[attr-defined]
         made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
         made.prefix, made.title, made.source = prefix, title, source
-        made.layout = fields_of(_declared(made), prefix)
+        made.layout = fields_of(_declared(made), made.field_prefix or prefix, source)
         made.__slots__ = {field.key: field.described for field in made.layout}  # ``help`` shows them
         made.read_from_text = tuple(f for f in made.layout if f.kind in ("mac", "ipv4", "ipv6", "cpid"))
         made.moving = _moving(made)

@@ -29,13 +29,13 @@ def signal_text(signal: int) -> str:
 class CSIG(Layer):
     """Tag of data frames. Each hop that is more congested than the tag's value replaces the value."""
 
-    t: int = uint(3, default=AVAILABLE, doc="signal type", source=_SOURCE, names=SIGNALS)
-    r: int = uint(1, default=0, doc="reserved", source=_SOURCE)
-    s: int = uint(5, default=0, doc="the signal's value, as the number of a bucket", source=_SOURCE)
-    lm: int = uint(7, default=0, doc="locator of the hop that set it", source=_SOURCE)
+    t: int = uint(3, default=AVAILABLE, doc="signal type", names=SIGNALS)
+    r: int = uint(1, default=0, doc="reserved")
+    s: int = uint(5, default=0, doc="the signal's value, as the number of a bucket")
+    lm: int = uint(7, default=0, doc="locator of the hop that set it")
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
-        source=_SOURCE, length_name="csig.len",
+        length_name="csig.len",
     )  # fmt: skip
     counted_as = "CSIG tag"
     summary = Summary(tag="CSIG {t:signal} {s} at {lm}", styles={"signal": signal_text})

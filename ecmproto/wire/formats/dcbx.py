@@ -9,22 +9,19 @@ Sources: 802.1Q Annex D.2; DCBX 1.01 (CEE).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ecmproto.wire.formats.base import Following, Formats, Layer, Limit, layer, shared
 from ecmproto.wire.formats.lldp import (
     HEADER_OCTETS,
-    ORGANIZATIONALLY_SPECIFIC,
     OUI_8021,
     SUBTYPE_8021,
-    AnyTLV,
     LLDPPart,
+    OrganizationalTLV,
     information,
     information_octets,
     listed_priorities,
-    tlv_length,
-    tlv_oui,
     tlv_subtype,
-    tlv_type,
 )
 from ecmproto.wire.formats.schema import Count, octets, uint
 
@@ -59,56 +56,35 @@ _ETS_OCTETS, _PFC_OCTETS, _APPLICATIONS_OCTETS, _CEE_OCTETS, _CEE_APPLICATIONS_O
 _QAZ, _CEE = "802.1Q D.2", "DCBX 1.01"
 
 
-def _reserved(bits: int, source: str = _QAZ) -> int:
-    value: int = uint(bits, default=0, base="hex", doc="0", source=source)
-    return value
+def _willing(name: str) -> Any:
+    return uint(1, default=0, doc="whether this end accepts the neighbour's configuration", name=name)
 
 
-def _willing(source: str, name: str) -> int:
-    value: int = uint(
-        1, default=0, doc="whether this end accepts the neighbour's configuration", source=source, name=name
-    )
-    return value
+def _group(priority: int) -> Any:
+    doc = f"traffic class (CEE: priority group) of priority {priority}"
+    return uint(4, default=0, doc=doc, source=_QAZ, name=f"lldp.dcbx.feature.pg.pgid_prio{priority}")
 
 
-def _group(priority: int) -> int:
-    value: int = uint(
-        4, default=0, doc=f"traffic class (CEE: priority group) of priority {priority}", source=_QAZ,
-        name=f"lldp.dcbx.feature.pg.pgid_prio{priority}",
-    )  # fmt: skip
-    return value
+def _bandwidth(group: int) -> Any:
+    doc = f"bandwidth of traffic class (CEE: priority group) {group}"
+    return uint(8, default=0, unit="%", doc=doc, source=_QAZ, name=f"lldp.dcbx.feature.pg.per{group}")
 
 
-def _bandwidth(group: int) -> int:
-    value: int = uint(
-        8, default=0, unit="%", doc=f"bandwidth of traffic class (CEE: priority group) {group}", source=_QAZ,
-        name=f"lldp.dcbx.feature.pg.per{group}",
-    )  # fmt: skip
-    return value
+def _algorithm(group: int) -> Any:
+    doc = f"transmission selection algorithm of traffic class {group}"
+    return uint(8, default=0, doc=doc, names=ALGORITHMS, name=f"lldp.dcbx.ieee.ets.tsa{group}")
 
 
-def _algorithm(group: int) -> int:
-    value: int = uint(
-        8, default=0, doc=f"transmission selection algorithm of traffic class {group}", source=_QAZ,
-        names=ALGORITHMS, name=f"lldp.dcbx.ieee.ets.tsa{group}",
-    )  # fmt: skip
-    return value
-
-
-def _enabled(source: str) -> int:
-    value: int = uint(
-        8, default=0, base="hex", doc="priorities with PFC, bit n = priority n", source=source,
+def _enabled() -> Any:
+    return uint(
+        8, default=0, base="hex", doc="priorities with PFC, bit n = priority n",
         name="lldp.dcbx.feature.pfc.enable", flags="lldp.dcbx.feature.pfc.prio{}",
     )  # fmt: skip
-    return value
 
 
-def _protocol(source: str) -> int:
-    value: int = uint(
-        16, default=0, base="hex", doc="EtherType, port or DSCP", source=source,
-        name="lldp.dcbx.feature.app.proto",
-    )  # fmt: skip
-    return value
+def _protocol() -> Any:
+    doc = "EtherType, port or DSCP"
+    return uint(16, default=0, base="hex", doc=doc, name="lldp.dcbx.feature.app.proto")
 
 
 def shares_text(bandwidth: Mapping[int, int], strict: Mapping[int, bool], noun: str = "TC") -> str:
@@ -119,14 +95,11 @@ def shares_text(bandwidth: Mapping[int, int], strict: Mapping[int, bool], noun: 
 
 
 @shared
-class _Qaz(AnyTLV):
+class _Qaz(OrganizationalTLV):
     """Base of the 802.1Qaz TLVs."""
 
     __slots__ = ()
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(_ETS_OCTETS)
-    oui: int = tlv_oui(OUI_8021)
     subtype: int = tlv_subtype(0, SUBTYPE_8021)
 
 
@@ -199,19 +172,19 @@ class _Configured(_Qaz):
 
     __slots__ = ()
 
-    willing: int = _willing(_QAZ, "lldp.dcbx.ieee.willing")
+    willing: int = _willing("lldp.dcbx.ieee.willing")
     cbs: int = uint(
-        1, default=0, doc="whether this end supports credit-based shapers", source=_QAZ,
-        name="lldp.dcbx.ieee.ets.cbs",
-    )  # fmt: skip
-    reserved: int = _reserved(3)
+        1, default=0, doc="whether this end supports credit-based shapers", name="lldp.dcbx.ieee.ets.cbs"
+    )
+    reserved: int = uint(3, default=0, base="hex", doc="0")
     maxtcs: int = uint(
-        3, default=0, doc="number of traffic classes supported, 0 for 8", source=_QAZ,
-        name="lldp.dcbx.ieee.ets.maxtcs",
-    )  # fmt: skip
+        3, default=0, doc="number of traffic classes supported, 0 for 8", name="lldp.dcbx.ieee.ets.maxtcs"
+    )
 
 
-@layer("lldpets", title="DCBX ETS Configuration TLV", source=_QAZ, subtype=ETS_CONFIGURATION)
+@layer(
+    "lldpets", title="DCBX ETS Configuration TLV", source=_QAZ, length=_ETS_OCTETS, subtype=ETS_CONFIGURATION
+)
 class ETSConfiguration(_Allocation, _Configured):
     """ETS configuration of a port: the traffic class of each priority, and each class's bandwidth share."""
 
@@ -229,10 +202,16 @@ class _Recommended(_Qaz):
 
     __slots__ = ()
 
-    reserved: int = _reserved(8)
+    reserved: int = uint(8, default=0, base="hex", doc="0")
 
 
-@layer("lldpetsrec", title="DCBX ETS Recommendation TLV", source=_QAZ, subtype=ETS_RECOMMENDATION)
+@layer(
+    "lldpetsrec",
+    title="DCBX ETS Recommendation TLV",
+    source=_QAZ,
+    length=_ETS_OCTETS,
+    subtype=ETS_RECOMMENDATION,
+)
 class ETSRecommendation(_Allocation, _Recommended):
     """ETS recommendation: bandwidth shares that a port recommends to a willing neighbour."""
 
@@ -250,17 +229,16 @@ class ETSRecommendation(_Allocation, _Recommended):
 class PFCConfiguration(_Qaz):
     """Priorities that PFC protects at a port."""
 
-    willing: int = _willing(_QAZ, "lldp.dcbx.ieee.willing")
+    willing: int = _willing("lldp.dcbx.ieee.willing")
     mbc: int = uint(
-        1, default=0, doc="MACsec bypass capability: whether MACsec does not delay responses", source=_QAZ,
+        1, default=0, doc="MACsec bypass capability: whether MACsec does not delay responses",
         name="lldp.dcbx.ieee.pfc.mbc",
     )  # fmt: skip
-    reserved: int = _reserved(2)
+    reserved: int = uint(2, default=0, base="hex", doc="0")
     capability: int = uint(
-        4, default=8, doc="maximum number of priorities with PFC", source=_QAZ,
-        name="lldp.dcbx.ieee.pfc.numtcs",
-    )  # fmt: skip
-    enable: int = _enabled(_QAZ)
+        4, default=8, doc="maximum number of priorities with PFC", name="lldp.dcbx.ieee.pfc.numtcs"
+    )
+    enable: int = _enabled()
     follows = "tlv"
     constants = ("type", "length", "oui", "subtype")
     limits = (Limit(key="length", low=_PFC_OCTETS, high=_PFC_OCTETS),)
@@ -277,14 +255,14 @@ class Application(LLDPPart):
     """Priority for the frames of an application."""
 
     priority: int = uint(
-        3, default=0, doc="priority of the application's frames", source=_QAZ, name="lldp.dcbx.ieee.app.prio"
+        3, default=0, doc="priority of the application's frames", name="lldp.dcbx.ieee.app.prio"
     )
-    reserved: int = _reserved(2)
+    reserved: int = uint(2, default=0, base="hex", doc="0")
     selector: int = uint(
-        3, default=UDP_PORT, doc="type of the application's identifier", source=_QAZ, names=SELECTORS,
+        3, default=UDP_PORT, doc="type of the application's identifier", names=SELECTORS,
         name="lldp.dcbx.iee.app.sf",
     )  # fmt: skip
-    protocol: int = _protocol(_QAZ)
+    protocol: int = _protocol()
 
     @property
     def summary_text(self) -> str:
@@ -303,7 +281,7 @@ class Application(LLDPPart):
 class Applications(_Qaz):
     """Application priority TLV, with one entry per application."""
 
-    reserved: int = uint(8, default=0, base="hex", doc="0", source=_QAZ, name="lldp.dcbx.ieee.app.reserved")
+    reserved: int = uint(8, default=0, base="hex", doc="0", name="lldp.dcbx.ieee.app.reserved")
     constants = ("type", "oui", "subtype")
     limits = (Limit(key="length", low=_APPLICATIONS_OCTETS, high=511),)
     selected_by = (information(OUI_8021, APPLICATIONS),)
@@ -321,12 +299,8 @@ class _InsideCEE(LLDPPart):
 
     __slots__ = ()
 
-    type: int = uint(
-        7, default=5, doc="subject of the TLV", source=_CEE, names=CEE_TYPES, name="lldp.dcbx.type"
-    )
-    length: int = uint(
-        9, default=0, unit="octets", doc="octets after the length", source=_CEE, name="lldp.dcbx.len"
-    )
+    type: int = uint(7, default=5, doc="subject of the TLV", names=CEE_TYPES, name="lldp.dcbx.type")
+    length: int = uint(9, default=0, unit="octets", doc="octets after the length", name="lldp.dcbx.len")
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format of the next inner TLV, or ``None`` at the end of the CEE TLV."""
@@ -342,37 +316,24 @@ def _inside_cee(data: bytes, pos: int, stop: int) -> type[Layer] | None:
     return _BY_TYPE.get(data[pos] >> 1, CEETLV) if pos < stop else None
 
 
-def _version(name: str, doc: str) -> int:
-    value: int = uint(8, default=0, doc=doc, source=_CEE, name=f"lldp.dcbx.{name}")
-    return value
-
-
-def _flag(name: str, doc: str) -> int:
-    value: int = uint(1, default=0, doc=doc, source=_CEE, name=f"lldp.dcbx.feature.{name}")
-    return value
-
-
 @layer("lldpcee.tlv", title="CEE TLV", source=_CEE)
 class CEETLV(_InsideCEE):
     """TLV inside the CEE TLV with a subject that is not decoded."""
 
-    value: bytes = octets(Count(key="length"), default=b"", doc="the information", source=_CEE)
+    value: bytes = octets(Count(key="length"), default=b"", doc="the information")
 
 
 @layer("lldpcee.control", title="CEE control", source=_CEE, type=CONTROL, length=10)
 class CEEControl(_InsideCEE):
     """Sequence number and acknowledgement number of a port."""
 
-    version: int = _version("version", "operating version of the protocol")
-    max_version: int = _version("max_version", "highest version of the protocol supported")
-    seq: int = uint(
-        32, default=0, doc="sequence number of the last local change", source=_CEE,
-        name="lldp.dcbx.control.seq",
-    )  # fmt: skip
-    ack: int = uint(
-        32, default=0, doc="sequence number of the last change received from the neighbour", source=_CEE,
-        name="lldp.dcbx.control.ack",
-    )  # fmt: skip
+    field_prefix = "lldp.dcbx.control"
+    version: int = uint(8, default=0, doc="operating version of the protocol", name="lldp.dcbx.version")
+    max_version: int = uint(
+        8, default=0, doc="highest version of the protocol supported", name="lldp.dcbx.max_version"
+    )
+    seq: int = uint(32, default=0, doc="sequence number of the last local change")
+    ack: int = uint(32, default=0, doc="sequence number of the last change received from the neighbour")
     constants = ("type", "length")
     limits = (Limit(key="length", low=10, high=10),)
 
@@ -383,15 +344,20 @@ class _Feature(_InsideCEE):
 
     __slots__ = ()
 
-    version: int = _version("version", "operating version of the feature")
-    max_version: int = _version("max_version", "highest version of the feature supported")
-    enabled: int = _flag("enabled", "whether the feature is enabled")
-    willing: int = _willing(_CEE, "lldp.dcbx.feature.willing")
-    error: int = _flag("error", "whether the configurations of the two ends are incompatible")
-    reserved: int = _reserved(5, _CEE)
-    subtype: int = uint(
-        8, default=0, doc="subtype of the feature", source=_CEE, name="lldp.dcbx.feature.subtype"
+    version: int = uint(8, default=0, doc="operating version of the feature", name="lldp.dcbx.version")
+    max_version: int = uint(
+        8, default=0, doc="highest version of the feature supported", name="lldp.dcbx.max_version"
     )
+    enabled: int = uint(1, default=0, doc="whether the feature is enabled", name="lldp.dcbx.feature.enabled")
+    willing: int = _willing("lldp.dcbx.feature.willing")
+    error: int = uint(
+        1,
+        default=0,
+        doc="whether the configurations of the two ends are incompatible",
+        name="lldp.dcbx.feature.error",
+    )
+    reserved: int = uint(5, default=0, base="hex", doc="0")
+    subtype: int = uint(8, default=0, doc="subtype of the feature", name="lldp.dcbx.feature.subtype")
 
 
 @layer("lldpcee.pg", title="CEE priority groups", source=_CEE, type=GROUPS, length=17)
@@ -402,9 +368,8 @@ class CEEGroups(_Groups, _Feature):
     """
 
     numtcs: int = uint(
-        8, default=8, doc="number of traffic classes supported", source=_CEE,
-        name="lldp.dcbx.feature.pg.numtcs",
-    )  # fmt: skip
+        8, default=8, doc="number of traffic classes supported", name="lldp.dcbx.feature.pg.numtcs"
+    )
     constants = ("type", "length")
     limits = (Limit(key="length", low=17, high=17),)
 
@@ -419,11 +384,10 @@ class CEEGroups(_Groups, _Feature):
 class CEEPFC(_Feature):
     """Priorities that PFC protects at a port, in CEE."""
 
-    enable: int = _enabled(_CEE)
+    enable: int = _enabled()
     numtcs: int = uint(
-        8, default=8, doc="maximum number of priorities with PFC", source=_CEE,
-        name="lldp.dcbx.feature.pfc.numtcs",
-    )  # fmt: skip
+        8, default=8, doc="maximum number of priorities with PFC", name="lldp.dcbx.feature.pfc.numtcs"
+    )
     constants = ("type", "length")
     limits = (Limit(key="length", low=6, high=6),)
 
@@ -437,19 +401,17 @@ class CEEPFC(_Feature):
 class CEEApplication(LLDPPart):
     """Priorities for the frames of an application, in CEE."""
 
-    protocol: int = _protocol(_CEE)
-    oui_upper: int = uint(6, default=0, base="hex", doc="upper bits of the OUI", source=_CEE)
+    protocol: int = _protocol()
+    oui_upper: int = uint(6, default=0, base="hex", doc="upper bits of the OUI")
     selector: int = uint(
-        2, default=CEE_PORT, doc="type of the application's identifier", source=_CEE, names=CEE_SELECTORS,
+        2, default=CEE_PORT, doc="type of the application's identifier", names=CEE_SELECTORS,
         name="lldp.dcbx.feature.app.sf",
     )  # fmt: skip
     oui: int = uint(
-        16, default=OUI_INTEL, base="hex", doc="lower 16 bits of the OUI", source=_CEE,
-        name="lldp.dcbx.feature.app.oui",
-    )  # fmt: skip
+        16, default=OUI_INTEL, base="hex", doc="lower 16 bits of the OUI", name="lldp.dcbx.feature.app.oui"
+    )
     priorities: int = uint(
-        8, default=0, base="hex", source=_CEE,
-        doc="priorities of the application's frames, bit n = priority n",
+        8, default=0, base="hex", doc="priorities of the application's frames, bit n = priority n",
         name="lldp.dcbx.feature.app.priorities", flags="lldp.dcbx.feature.app.prio{}",
     )  # fmt: skip
 
@@ -486,23 +448,20 @@ _BY_TYPE: dict[int, type[Layer]] = {
 }  # fmt: skip
 
 
-@layer("lldpcee", title="DCBX TLV of CEE or CIN", source=_CEE)
-class CEE(AnyTLV):
+@layer("lldpcee", title="DCBX TLV of CEE or CIN", source=_CEE, oui=OUI_INTEL)
+class CEE(OrganizationalTLV):
     """DCBX TLV from before 802.1Qaz.
 
     The CEE TLV contains one TLV per subject. The content of a CIN TLV is not decoded.
     """
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(_CEE_OCTETS)
-    oui: int = tlv_oui(OUI_INTEL)
     proto: int = uint(
-        8, default=CEE_VERSION, base="hex", doc="DCBX version", source=_CEE,
-        names={CIN: "CIN", CEE_VERSION: "CEE"}, name="lldp.dcbx.proto",
+        8, default=CEE_VERSION, base="hex", doc="DCBX version", names={CIN: "CIN", CEE_VERSION: "CEE"},
+        name="lldp.dcbx.proto",
     )  # fmt: skip
     value: bytes = octets(
         Count(key="length", minus=_CEE_OCTETS, when=("proto", (CIN,))), default=b"", doc="information of CIN",
-        source=_CEE, name="lldp.dcbx.cin",
+        name="lldp.dcbx.cin",
     )  # fmt: skip
     constants = ("type", "oui")
     limits = (Limit(key="length", low=_CEE_OCTETS, high=511),)

@@ -38,16 +38,11 @@ class E2CM(Sampling):
     latency: int = uint(
         32, default=0, unit="ns",
         doc="FWD: the source's timestamp modulo 2^32; REV: now − timestamp modulo 2^32",
-        source="S002; wire-formats 6",
     )  # fmt: skip
-    flow_id: int = uint(
-        16, default=0, base="hex", doc="hash of source MAC, destination MAC and priority",
-        source="S002; wire-formats 6",
-    )  # fmt: skip
+    flow_id: int = uint(16, default=0, base="hex", doc="hash of source MAC, destination MAC and priority")
     throughput: int = uint(
-        32, default=0, unit="kb/s", doc="service rate between two probes, measured by the destination",
-        source="S002; wire-formats 6",
-    )  # fmt: skip
+        32, default=0, unit="kb/s", doc="service rate between two probes, measured by the destination"
+    )
     payload: bytes = octets(
         Count(when=("type", BCN_TYPES)),
         default=b"",

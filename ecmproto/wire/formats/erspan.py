@@ -29,16 +29,16 @@ def direction_text(direction: int) -> str:
 class ERSPAN(Wrapper):
     """Header of ERSPAN type II, with the session and port of a mirrored frame."""
 
-    version: int = uint(4, default=1, doc="1", source=_SOURCE)
-    vlan: int = uint(12, default=0, doc="VLAN identifier of the frame", source=_SOURCE)
-    cos: int = uint(3, default=0, doc="priority of the frame", source=_SOURCE)
+    version: int = uint(4, default=1, doc="1")
+    vlan: int = uint(12, default=0, doc="VLAN identifier of the frame")
+    cos: int = uint(3, default=0, doc="priority of the frame")
     encapsulation: int = uint(
-        2, default=0, doc="encapsulation of the frame on its trunk", source=_SOURCE, name="erspan.encap"
+        2, default=0, doc="encapsulation of the frame on its trunk", name="erspan.encap"
     )
-    truncated: int = uint(1, default=0, doc=_TRUNCATED, source=_SOURCE)
-    session: int = uint(10, default=0, doc="session of the mirror", source=_SOURCE, name="erspan.spanid")
-    reserved: int = uint(12, default=0, doc="0", source=_SOURCE)
-    index: int = uint(20, default=0, doc="port, or its index", source=_SOURCE)
+    truncated: int = uint(1, default=0, doc=_TRUNCATED)
+    session: int = uint(10, default=0, doc="session of the mirror", name="erspan.spanid")
+    reserved: int = uint(12, default=0, doc="0")
+    index: int = uint(20, default=0, doc="port, or its index")
     limits = (Limit(key="version", low=1, high=1),)
     wraps = {0: Ethernet}
     session_key = "session"
@@ -49,41 +49,32 @@ class ERSPAN(Wrapper):
 class Platform(Part):
     """Platform-specific subheader of ERSPAN type III."""
 
-    platform: int = uint(6, default=0, doc="platform", source=_SOURCE, name="erspan.platid")
-    info: int = uint(26, default=0, base="hex", doc="platform-specific information", source=_SOURCE)
-    number: int = uint(32, default=0, base="hex", doc="platform-specific port or time", source=_SOURCE)
+    platform: int = uint(6, default=0, doc="platform", name="erspan.platid")
+    info: int = uint(26, default=0, base="hex", doc="platform-specific information")
+    number: int = uint(32, default=0, base="hex", doc="platform-specific port or time")
 
 
 @layer("erspan3", title="ERSPAN III", source=_SOURCE)
 class ERSPAN3(Wrapper):
     """Header of ERSPAN type III, with the session, direction and timestamp of a mirrored frame."""
 
-    version: int = uint(4, default=2, doc="2", source=_SOURCE, name="erspan.version")
-    vlan: int = uint(12, default=0, doc="VLAN identifier of the frame", source=_SOURCE, name="erspan.vlan")
-    cos: int = uint(3, default=0, doc="priority of the frame", source=_SOURCE, name="erspan.cos")
-    bso: int = uint(
-        2, default=0, doc="integrity: good, bad, short or oversized", source=_SOURCE, name="erspan.bso"
-    )
-    truncated: int = uint(1, default=0, doc=_TRUNCATED, source=_SOURCE, name="erspan.truncated")
-    session: int = uint(10, default=0, doc="session of the mirror", source=_SOURCE, name="erspan.spanid")
-    timestamp: int = uint(32, default=0, doc="time of the mirror", source=_SOURCE, name="erspan.timestamp")
-    sgt: int = uint(16, default=0, doc="security group tag", source=_SOURCE, name="erspan.sgt")
-    p: int = uint(
-        1, default=1, doc="whether the content is an Ethernet frame", source=_SOURCE, name="erspan.p"
-    )
-    ft: int = uint(5, default=0, doc="type of the content", source=_SOURCE, name="erspan.ft",
-                   names={0: "Ethernet", 2: "IP"})  # fmt: skip
-    hardware: int = uint(6, default=0, doc="engine of the mirror", source=_SOURCE, name="erspan.hw")
-    direction: int = uint(
-        1, default=0, doc="direction of the frame at the port", source=_SOURCE, name="erspan.direction",
-        names=_DIRECTIONS,
-    )  # fmt: skip
+    field_prefix = "erspan"
+    version: int = uint(4, default=2, doc="2")
+    vlan: int = uint(12, default=0, doc="VLAN identifier of the frame")
+    cos: int = uint(3, default=0, doc="priority of the frame")
+    bso: int = uint(2, default=0, doc="integrity: good, bad, short or oversized")
+    truncated: int = uint(1, default=0, doc=_TRUNCATED)
+    session: int = uint(10, default=0, doc="session of the mirror", name="erspan.spanid")
+    timestamp: int = uint(32, default=0, doc="time of the mirror")
+    sgt: int = uint(16, default=0, doc="security group tag")
+    p: int = uint(1, default=1, doc="whether the content is an Ethernet frame")
+    ft: int = uint(5, default=0, doc="type of the content", names={0: "Ethernet", 2: "IP"})
+    hardware: int = uint(6, default=0, doc="engine of the mirror", name="erspan.hw")
+    direction: int = uint(1, default=0, doc="direction of the frame at the port", names=_DIRECTIONS)
     granularity: int = uint(
-        2, default=0, doc="unit of the time stamp", source=_SOURCE, name="erspan.gra", names=GRANULARITIES
+        2, default=0, doc="unit of the time stamp", name="erspan.gra", names=GRANULARITIES
     )
-    o: int = uint(
-        1, default=0, doc="whether a platform-specific subheader follows", source=_SOURCE, name="erspan.o"
-    )
+    o: int = uint(1, default=0, doc="whether a platform-specific subheader follows")
     limits = (Limit(key="version", low=2, high=2),)
     next_key = "ft"
     sequence_key = "o"

@@ -23,9 +23,7 @@ class Ethernet(Layer):
 
     dst: Address = mac(default=bytes(6), doc="destination address", source="802.3 3.2.3")
     src: Address = mac(default=bytes(6), doc="source address", source="802.3 3.2.3")
-    type: int = uint(
-        16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", name="eth.type", length_name="eth.len"
-    )
+    type: int = uint(16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", length_name="eth.len")
     summary = Summary(sender="src", receiver="dst", addressee="dst")
     next_key = "type"
 
@@ -34,10 +32,10 @@ class Ethernet(Layer):
 class VLAN(Layer):
     """Customer VLAN tag."""
 
-    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
-    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
-    id: int = uint(12, default=0, doc="VLAN identifier", source="802.1Q 9.6")
-    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="vlan.len")
+    priority: int = uint(3, default=0, doc=_PCP)
+    dei: int = uint(1, default=0, doc=_DEI)
+    id: int = uint(12, default=0, doc="VLAN identifier")
+    etype: int = uint(16, default=0, doc=_TYPE, base="hex", length_name="vlan.len")
     counted_as = "VLAN tag"
     summary = Summary(tag="vlan {id} prio {priority}{dei:dei}")
     announced_by = "c_tag"
@@ -48,10 +46,10 @@ class VLAN(Layer):
 class STag(Layer):
     """Service VLAN tag: the outer tag of provider bridges, or the B-TAG of PBB."""
 
-    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
-    dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
-    id: int = uint(12, default=0, doc="service VLAN identifier", source="802.1Q 9.6")
-    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.6", base="hex", length_name="ieee8021ad.len")
+    priority: int = uint(3, default=0, doc=_PCP)
+    dei: int = uint(1, default=0, doc=_DEI)
+    id: int = uint(12, default=0, doc="service VLAN identifier")
+    etype: int = uint(16, default=0, doc=_TYPE, base="hex", length_name="ieee8021ad.len")
     counted_as = "S-TAG"
     summary = Summary(tag="S-vlan {id} prio {priority}{dei:dei}")
     announced_by = "s_tag"
@@ -62,15 +60,15 @@ class STag(Layer):
 class ITag(Layer):
     """I-TAG of PBB, including the customer addresses after the I-TCI."""
 
-    priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.7")
-    drop: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.7")
-    nca: int = uint(1, default=0, doc="use customer addresses", source="802.1Q 9.7")
-    res1: int = uint(1, default=0, doc="reserved 1", source="802.1Q 9.7")
-    res2: int = uint(2, default=0, doc="reserved 2", source="802.1Q 9.7")
-    isid: int = uint(24, default=0, doc="backbone service instance identifier", source="802.1Q 9.7")
-    cdst: Address = mac(default=bytes(6), doc="customer destination address", source="802.1Q 9.7")
-    csrc: Address = mac(default=bytes(6), doc="customer source address", source="802.1Q 9.7")
-    etype: int = uint(16, default=0, doc=_TYPE, source="802.1Q 9.7", base="hex", length_name="ieee8021ah.len")
+    priority: int = uint(3, default=0, doc=_PCP)
+    drop: int = uint(1, default=0, doc=_DEI)
+    nca: int = uint(1, default=0, doc="use customer addresses")
+    res1: int = uint(1, default=0, doc="reserved 1")
+    res2: int = uint(2, default=0, doc="reserved 2")
+    isid: int = uint(24, default=0, doc="backbone service instance identifier")
+    cdst: Address = mac(default=bytes(6), doc="customer destination address")
+    csrc: Address = mac(default=bytes(6), doc="customer source address")
+    etype: int = uint(16, default=0, doc=_TYPE, base="hex", length_name="ieee8021ah.len")
     counted_as = "I-TAG"
     summary = Summary(tag="I-SID {isid} prio {priority} {csrc} → {cdst}", addressee="cdst")
     announced_by = "i_tag"
@@ -82,18 +80,17 @@ class LLC(Layer):
     """Base of the headers after an 802.3 length, with service access points and control."""
 
     __slots__ = ()
+    field_prefix = "llc"
 
     dsap: int = uint(
-        8, default=_SNAP_SAP, base="hex", doc="destination service access point", source="802.2 3.3.1",
-        name="llc.dsap",
-    )  # fmt: skip
+        8, default=_SNAP_SAP, base="hex", doc="destination service access point", source="802.2 3.3.1"
+    )
     ssap: int = uint(
-        8, default=_SNAP_SAP, base="hex", doc="source service access point", source="802.2 3.3.1",
-        name="llc.ssap",
-    )  # fmt: skip
+        8, default=_SNAP_SAP, base="hex", doc="source service access point", source="802.2 3.3.1"
+    )
     control: int = uint(
         8, default=_UNNUMBERED, base="hex", doc="control field; for numbered PDUs, its first octet",
-        source="802.2 5.4", name="llc.control",
+        source="802.2 5.4",
     )  # fmt: skip
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
@@ -114,16 +111,14 @@ class _Organization(LLC):
 
     __slots__ = ()
 
-    oui: int = uint(24, default=0, base="hex", doc="organization", source="RFC 1042", name="llc.oui")
+    oui: int = uint(24, default=0, base="hex", doc="organization", source="RFC 1042")
 
 
 @layer("llc_snap", title="LLC and SNAP of an organization", source="802 10.3", oui=0x00000C)
 class OtherSNAP(_Organization):
     """LLC and SNAP headers with the protocol of an organization, for example of Cisco."""
 
-    pid: int = uint(
-        16, default=0, base="hex", doc="protocol of the organization", source="802 10.3", name="llc.pid"
-    )
+    pid: int = uint(16, default=0, base="hex", doc="protocol of the organization")
     follows = "data"
     constants = ("dsap", "ssap", "control")
 
@@ -181,7 +176,7 @@ class MSDU(Layer):
 class Data(Layer):
     """Octets without a known format: a payload, the remainder of a truncated layer, or malformed octets."""
 
-    data: bytes = octets(REST, default=b"", doc="the octets", source="802.3 3.2.7")
+    data: bytes = octets(REST, default=b"", doc="the octets")
     summary = Summary(gives_way=True, detail="{#data:octets}")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
@@ -224,14 +219,12 @@ class Cooked(Layer):
 class SLL(Cooked):
     """Linux cooked header, version 1, which replaces the link layer header."""
 
-    pkttype: int = uint(
-        16, default=0, doc="direction of the packet", source=_SLL, names=PACKET_TYPES, name="sll.pkttype"
-    )
-    hatype: int = uint(16, default=1, doc="ARPHRD type of the device", source=_SLL)
-    halen: int = uint(16, default=6, unit="octets", doc="length of the sender's address", source=_SLL)
-    src: Address = mac(default=bytes(6), doc="sender's address", source=_SLL, name="sll.src.eth")
-    unused: int = uint(16, default=0, base="hex", doc="rest of the address field", source=_SLL)
-    etype: int = uint(16, default=0, base="hex", doc="protocol", source=_SLL, name="sll.etype")
+    pkttype: int = uint(16, default=0, doc="direction of the packet", names=PACKET_TYPES)
+    hatype: int = uint(16, default=1, doc="ARPHRD type of the device")
+    halen: int = uint(16, default=6, unit="octets", doc="length of the sender's address")
+    src: Address = mac(default=bytes(6), doc="sender's address", name="sll.src.eth")
+    unused: int = uint(16, default=0, base="hex", doc="rest of the address field")
+    etype: int = uint(16, default=0, base="hex", doc="protocol")
     next_key = "etype"
 
 
@@ -239,23 +232,13 @@ class SLL(Cooked):
 class SLL2(Cooked):
     """Linux cooked header, version 2, which also contains the interface."""
 
-    etype: int = uint(16, default=0, base="hex", doc="protocol", source=_SLL2, name="sll.etype")
-    reserved: int = uint(16, default=0, doc="0", source=_SLL2, name="sll.reserved")
-    ifindex: int = uint(32, default=0, doc="index of the interface", source=_SLL2, name="sll.ifindex")
-    hatype: int = uint(16, default=1, doc="ARPHRD type of the device", source=_SLL2, name="sll.hatype")
-    pkttype: int = uint(
-        8, default=0, doc="direction of the packet", source=_SLL2, names=PACKET_TYPES, name="sll.pkttype"
-    )
-    halen: int = uint(
-        8,
-        default=6,
-        unit="octets",
-        doc="length of the sender's address",
-        source=_SLL2,
-        name="sll.halen",
-    )
-    src: Address = mac(default=bytes(6), doc="sender's address", source=_SLL2, name="sll.src.eth")
-    unused: int = uint(
-        16, default=0, base="hex", doc="rest of the address field", source=_SLL2, name="sll.unused"
-    )
+    field_prefix = "sll"
+    etype: int = uint(16, default=0, base="hex", doc="protocol")
+    reserved: int = uint(16, default=0, doc="0")
+    ifindex: int = uint(32, default=0, doc="index of the interface")
+    hatype: int = uint(16, default=1, doc="ARPHRD type of the device")
+    pkttype: int = uint(8, default=0, doc="direction of the packet", names=PACKET_TYPES)
+    halen: int = uint(8, default=6, unit="octets", doc="length of the sender's address")
+    src: Address = mac(default=bytes(6), doc="sender's address", name="sll.src.eth")
+    unused: int = uint(16, default=0, base="hex", doc="rest of the address field")
     next_key = "etype"

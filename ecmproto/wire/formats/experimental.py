@@ -68,7 +68,7 @@ class UnknownMessage(Word):
     The Protocol or Type is unassigned, the CPID is invalid, or the message is too long.
     """
 
-    body: bytes = octets(REST, default=b"", doc="octets after the first word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="octets after the first word")
     role = "message"
     counted_as = "unknown message"
     summary = Summary(
@@ -87,7 +87,7 @@ class UnknownTag(Word):
     The Protocol or Type is unassigned, or the CPID is invalid.
     """
 
-    body: bytes = octets(REST, default=b"", doc="octets after the first word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="octets after the first word")
     role = "tag"
     counted_as = "unknown tag"
     summary = Summary(

@@ -17,8 +17,8 @@ _RLQ = "rate-limited queue of the source, from 1"
 class RDTag(Proposed):
     """Tag of data frames that collects the rate that the switches on the path allow."""
 
-    rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
-    rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
+    rlq_id: int = uint(16, default=0, doc=_RLQ)
+    rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE)
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
         source="wire-formats 7", length_name="rdtag.len",
@@ -37,8 +37,8 @@ class RDTag(Proposed):
 class FECNReturn(Proposed):
     """Message that returns the rate of an RD tag to the source."""
 
-    rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
-    rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
+    rlq_id: int = uint(16, default=0, doc=_RLQ)
+    rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE)
     role = "message"
     counted_as = "FECN return"
     summary = Summary(label="FECN", detail_first=True, detail=_MESSAGE)

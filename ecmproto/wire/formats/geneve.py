@@ -17,21 +17,19 @@ _SOURCE = "RFC 8926 3.4"
 class Geneve(Wrapper):
     """Header of a frame or packet in a virtual network."""
 
-    version: int = uint(2, default=0, doc="0", source=_SOURCE)
-    optlen: int = uint(6, default=0, unit="32-bit words", doc="length of the options", source=_SOURCE)
+    version: int = uint(2, default=0, doc="0")
+    optlen: int = uint(6, default=0, unit="32-bit words", doc="length of the options")
     flags: int = uint(
-        8, default=0, base="hex", doc="flags", source=_SOURCE,
+        8, default=0, base="hex", doc="flags",
         parts=(
             BitPart(name="geneve.flags.oam", low=7, bits=1, doc="whether it is a control packet"),
             BitPart(name="geneve.flags.critical", low=6, bits=1, doc="whether an option is critical"),
             BitPart(name="geneve.flags.reserved", low=0, bits=6, doc="0"),
         ),
     )  # fmt: skip
-    protocol: int = uint(
-        16, default=0x6558, base="hex", doc="type of the payload", source=_SOURCE, name="geneve.proto_type"
-    )
-    vni: int = uint(24, default=0, doc="virtual network identifier", source=_SOURCE)
-    reserved: int = uint(8, default=0, doc="0", source=_SOURCE)
+    protocol: int = uint(16, default=0x6558, base="hex", doc="type of the payload", name="geneve.proto_type")
+    vni: int = uint(24, default=0, doc="virtual network identifier")
+    reserved: int = uint(8, default=0, doc="0")
     options: bytes = octets(Count(key="optlen", scale=4), default=b"", doc="options", source="RFC 8926 3.5")
     udp_ports = (6081,)
     limits = (Limit(key="version", low=0, high=0),)

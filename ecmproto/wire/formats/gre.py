@@ -23,19 +23,16 @@ CHECKSUM, ROUTING, KEY, SEQUENCE = 8, 4, 2, 1
 class GREChecksum(Part):
     """Checksum of a GRE packet."""
 
-    checksum: int = uint(
-        16, default=0, base="hex", doc="checksum of header and payload", source=_SOURCE, name="gre.checksum"
-    )
-    offset: int = uint(
-        16, default=0, doc="reserved; formerly the offset of a route", source=_SOURCE, name="gre.offset"
-    )
+    field_prefix = "gre"
+    checksum: int = uint(16, default=0, base="hex", doc="checksum of header and payload")
+    offset: int = uint(16, default=0, doc="reserved; formerly the offset of a route")
 
 
 @layer("grekey", title="GRE key", source=_OPTIONS)
 class GREKey(Part):
     """Key of a GRE tunnel."""
 
-    key: int = uint(32, default=0, base="hex", doc="key of the tunnel", source=_OPTIONS, name="gre.key")
+    key: int = uint(32, default=0, base="hex", doc="key of the tunnel", name="gre.key")
 
 
 @layer("nvgre", title="NVGRE key", source="RFC 7637 3.2")
@@ -53,7 +50,7 @@ class NVGREKey(Part):
 class GRESequence(Part):
     """Sequence number of a GRE packet. Gaps between sequence numbers are lost packets."""
 
-    sequence: int = uint(32, default=0, doc="sequence number", source=_OPTIONS, name="gre.sequence_number")
+    sequence: int = uint(32, default=0, doc="sequence number", name="gre.sequence_number")
 
 
 def _sequences() -> dict[int, tuple[type[Layer], ...]]:
@@ -84,7 +81,7 @@ class GRE(Wrapper):
     """
 
     flags: int = uint(
-        16, default=0, base="hex", doc="flags and version", source=f"{_SOURCE}; {_OPTIONS}",
+        16, default=0, base="hex", doc="flags and version",
         name="gre.flags_and_version",
         parts=(
             _flag("checksum", 15, "whether there is a checksum"),

@@ -55,7 +55,7 @@ def _qlen(hop: int) -> Any:
 class Telemetry(Proposed):
     """Stack of telemetry: one record per hop in path order, measured when the frame left the hop."""
 
-    seq: int = uint(32, default=0, unit="octets", doc=_SEQ, source=_CHOICE)
+    seq: int = uint(32, default=0, unit="octets", doc=_SEQ)
     path: int = uint(16, default=0, base="hex", doc=_PATH, source="SIGCOMM 2019 (pathID); width: choice")
     rate1: int = _rate(1)
     time1: int = _time(1)
@@ -86,7 +86,7 @@ class INTTag(Telemetry):
 
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
-        source=_CHOICE, length_name="inttag.len",
+        length_name="inttag.len",
     )  # fmt: skip
     role = "tag"
     counted_as = "INT tag"

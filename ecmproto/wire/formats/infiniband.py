@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ecmproto.wire.formats.base import Crafting, Following, Formats, Layer, Limit, layer
+from ecmproto.wire.formats.base import Crafting, Following, Formats, Layer, Limit, layer, shared
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ip import (
     CE,
@@ -164,7 +164,7 @@ class ICRC(Layer):
 
     crc: int = uint(
         32, default=0, base="hex", doc="CRC-32 of the packet without mutable fields, low octet first",
-        source=_ICRC, name="infiniband.invariant.crc",
+        name="infiniband.invariant.crc",
     )  # fmt: skip
     role = "header"
     covers = "crc"
@@ -193,70 +193,46 @@ class _Extended(Layer):
 class RDETH(_Extended):
     """Reliable datagram extended transport header, with the end-to-end context."""
 
-    reserved: int = uint(
-        8, default=0, base="hex", doc="0", source="IBTA vol. 1, 9.3.1", name="infiniband.rdeth.reserved"
-    )
-    eecnxt: int = uint(
-        24, default=0, doc="end-to-end context", source="IBTA vol. 1, 9.3.1", name="infiniband.rdeth.eecnxt"
-    )
+    field_prefix = "infiniband.rdeth"
+    reserved: int = uint(8, default=0, base="hex", doc="0")
+    eecnxt: int = uint(24, default=0, doc="end-to-end context")
 
 
 @layer("deth", title="Datagram extended transport header (DETH)", source="IBTA vol. 1, 9.3.2")
 class DETH(_Extended):
     """Datagram extended transport header, with the sender's queue pair."""
 
-    q_key: int = uint(
-        32, default=0, base="hex", doc="queue key", source="IBTA vol. 1, 9.3.2", name="infiniband.deth.q_key"
-    )
-    reserved: int = uint(
-        8, default=0, base="hex", doc="0", source="IBTA vol. 1, 9.3.2", name="infiniband.deth.reserved"
-    )
-    srcqp: int = uint(
-        24, default=0, base="hex", doc="source queue pair", source="IBTA vol. 1, 9.3.2",
-        name="infiniband.deth.srcqp",
-    )  # fmt: skip
+    field_prefix = "infiniband.deth"
+    q_key: int = uint(32, default=0, base="hex", doc="queue key")
+    reserved: int = uint(8, default=0, base="hex", doc="0")
+    srcqp: int = uint(24, default=0, base="hex", doc="source queue pair")
 
 
-def _va(source: str) -> int:
-    value: int = uint(
-        64, default=0, base="hex", doc="virtual address", source=source, name="infiniband.reth.va"
-    )
-    return value
+@shared
+class _Remote(_Extended):
+    """Base of the headers with an address and a key of the receiver's memory."""
 
+    __slots__ = ()
 
-def _r_key(source: str) -> int:
-    value: int = uint(
-        32, default=0, base="hex", doc="remote key", source=source, name="infiniband.reth.r_key"
-    )
-    return value
+    va: int = uint(64, default=0, base="hex", doc="virtual address", name="infiniband.reth.va")
+    r_key: int = uint(32, default=0, base="hex", doc="remote key", name="infiniband.reth.r_key")
 
 
 @layer("reth", title="RDMA extended transport header (RETH)", source="IBTA vol. 1, 9.3.3")
-class RETH(_Extended):
+class RETH(_Remote):
     """RDMA extended transport header: address, key and length of a read or write."""
 
-    va: int = _va("IBTA vol. 1, 9.3.3")
-    r_key: int = _r_key("IBTA vol. 1, 9.3.3")
-    dmalen: int = uint(
-        32, default=0, unit="octets", doc="octets of the whole transfer", source="IBTA vol. 1, 9.3.3",
-        name="infiniband.reth.dmalen",
-    )  # fmt: skip
+    field_prefix = "infiniband.reth"
+    dmalen: int = uint(32, default=0, unit="octets", doc="octets of the whole transfer")
 
 
 @layer("atomiceth", title="Atomic extended transport header (AtomicETH)", source="IBTA vol. 1, 9.3.4")
-class AtomicETH(_Extended):
+class AtomicETH(_Remote):
     """Atomic extended transport header: address, key and operands of an atomic operation."""
 
-    va: int = _va("IBTA vol. 1, 9.3.4")
-    r_key: int = _r_key("IBTA vol. 1, 9.3.4")
-    swapdt: int = uint(
-        64, default=0, doc="value to swap in or add", source="IBTA vol. 1, 9.3.4",
-        name="infiniband.atomiceth.swapdt",
-    )  # fmt: skip
-    cmpdt: int = uint(
-        64, default=0, doc="value to compare with", source="IBTA vol. 1, 9.3.4",
-        name="infiniband.atomiceth.cmpdt",
-    )  # fmt: skip
+    field_prefix = "infiniband.atomiceth"
+    swapdt: int = uint(64, default=0, doc="value to swap in or add")
+    cmpdt: int = uint(64, default=0, doc="value to compare with")
 
 
 NAK_CODES = {
@@ -287,11 +263,12 @@ def syndrome_text(syndrome: int) -> str:
 class AETH(_Extended):
     """Acknowledgment of received packets, or the reason for a negative acknowledgment."""
 
+    field_prefix = "infiniband.aeth"
     syndrome: int = uint(
         8, default=0x1F, base="hex",
         doc="syndrome: 0 acknowledged (with credits), 1 receiver not ready (with a timer), 3 refused (with "
         "a code)",
-        source="IBTA vol. 1, 9.7.5.2", name="infiniband.aeth.syndrome",
+        source="IBTA vol. 1, 9.7.5.2",
         parts=(
             BitPart(
                 name="infiniband.aeth.syndrome.opcode", low=5, bits=2, doc="type of acknowledgment",
@@ -299,9 +276,7 @@ class AETH(_Extended):
             ),
         ),
     )  # fmt: skip
-    msn: int = uint(
-        24, default=0, doc="message sequence number", source="IBTA vol. 1, 9.3.5", name="infiniband.aeth.msn"
-    )
+    msn: int = uint(24, default=0, doc="message sequence number")
 
 
 @layer("atomicacketh", title="Atomic acknowledge header (AtomicAckETH)", source="IBTA vol. 1, 9.3.5.3")
@@ -309,27 +284,22 @@ class AtomicAckETH(_Extended):
     """Memory value before an atomic operation."""
 
     origremdt: int = uint(
-        64, default=0, doc="value before the operation", source="IBTA vol. 1, 9.3.5.3",
-        name="infiniband.atomicacketh.origremdt",
-    )  # fmt: skip
+        64, default=0, doc="value before the operation", name="infiniband.atomicacketh.origremdt"
+    )
 
 
 @layer("immdt", title="Immediate data (ImmDt)", source="IBTA vol. 1, 9.3.6")
 class ImmDt(_Extended):
     """Immediate data: four octets for the receiver of the message."""
 
-    immdt: int = uint(
-        32, default=0, base="hex", doc="immediate data", source="IBTA vol. 1, 9.3.6", name="infiniband.immdt"
-    )
+    immdt: int = uint(32, default=0, base="hex", doc="immediate data", name="infiniband.immdt")
 
 
 @layer("ieth", title="Invalidate extended transport header (IETH)", source="IBTA vol. 1, 9.3.7")
 class IETH(_Extended):
     """Key that is no longer valid."""
 
-    r_key: int = uint(
-        32, default=0, base="hex", doc="remote key", source="IBTA vol. 1, 9.3.7", name="infiniband.ieth"
-    )
+    r_key: int = uint(32, default=0, base="hex", doc="remote key", name="infiniband.ieth")
 
 
 def opcode_text(opcode: int) -> str:
@@ -396,44 +366,30 @@ class BTH(Layer):
     partition key 0.
     """
 
+    field_prefix = "infiniband.bth"
     opcode: int = uint(
-        8, default=0x04, base="hex", doc="transport and operation", source="IBTA vol. 1, 9.2.1",
-        names=OPCODES, name="infiniband.bth.opcode",
-    )  # fmt: skip
-    se: int = uint(1, default=0, doc="solicited event", source="IBTA vol. 1, 9.2.3", name="infiniband.bth.se")
-    m: int = uint(1, default=0, doc="migration state", source="IBTA vol. 1, 9.2.4", name="infiniband.bth.m")
+        8, default=0x04, base="hex", doc="transport and operation", source="IBTA vol. 1, 9.2.1", names=OPCODES
+    )
+    se: int = uint(1, default=0, doc="solicited event", source="IBTA vol. 1, 9.2.3")
+    m: int = uint(1, default=0, doc="migration state", source="IBTA vol. 1, 9.2.4")
     padcnt: int = uint(
         2, default=0, unit="octets", doc="padding octets after the payload, to a multiple of 4",
-        source="IBTA vol. 1, 9.2.5", name="infiniband.bth.padcnt",
+        source="IBTA vol. 1, 9.2.5",
     )  # fmt: skip
-    tver: int = uint(
-        4, default=0, doc="transport header version, 0", source="IBTA vol. 1, 9.2.6",
-        name="infiniband.bth.tver",
-    )  # fmt: skip
-    p_key: int = uint(
-        16, default=DEFAULT_P_KEY, base="hex", doc="partition key", source="IBTA vol. 1, 9.2.7",
-        name="infiniband.bth.p_key",
-    )  # fmt: skip
-    fecn: int = uint(
-        1, default=0, doc="the packet met congestion (FECN)", source="IBTA vol. 1, A10.2.1",
-        name="infiniband.bth.fecn",
-    )  # fmt: skip
+    tver: int = uint(4, default=0, doc="transport header version, 0", source="IBTA vol. 1, 9.2.6")
+    p_key: int = uint(16, default=DEFAULT_P_KEY, base="hex", doc="partition key", source="IBTA vol. 1, 9.2.7")
+    fecn: int = uint(1, default=0, doc="the packet met congestion (FECN)", source="IBTA vol. 1, A10.2.1")
     becn: int = uint(
-        1, default=0, doc="the other direction met congestion (BECN)", source="IBTA vol. 1, A10.2.1",
-        name="infiniband.bth.becn",
-    )  # fmt: skip
-    reserved6: int = uint(6, default=0, base="hex", doc="0", source=_BTH, name="infiniband.bth.reserved6")
+        1, default=0, doc="the other direction met congestion (BECN)", source="IBTA vol. 1, A10.2.1"
+    )
+    reserved6: int = uint(6, default=0, base="hex", doc="0", source=_BTH)
     qp: int = uint(
         24, default=0, base="hex", doc="destination queue pair", source="IBTA vol. 1, 9.2.8",
         name="infiniband.bth.destqp",
     )  # fmt: skip
-    a: int = uint(
-        1, default=0, doc="acknowledge request", source="IBTA vol. 1, 9.2.9", name="infiniband.bth.a"
-    )
-    reserved7: int = uint(7, default=0, base="hex", doc="0", source=_BTH, name="infiniband.bth.reserved7")
-    psn: int = uint(
-        24, default=0, doc="packet sequence number", source="IBTA vol. 1, 9.2.10", name="infiniband.bth.psn"
-    )
+    a: int = uint(1, default=0, doc="acknowledge request", source="IBTA vol. 1, 9.2.9")
+    reserved7: int = uint(7, default=0, base="hex", doc="0", source=_BTH)
+    psn: int = uint(24, default=0, doc="packet sequence number", source="IBTA vol. 1, 9.2.10")
 
     role = "payload"
     counted_as = "RoCE"
@@ -467,7 +423,7 @@ class CNP(BTH):
 
     reserved: bytes = octets(
         Count(key="opcode", scale=0, minus=-CNP_RESERVED_OCTETS), default=bytes(CNP_RESERVED_OCTETS), doc="0",
-        source="IBTA annex A17.9.3", name="infiniband.cnp.reserved",
+        name="infiniband.cnp.reserved",
     )  # fmt: skip
     role = "message"  # type: ignore[assignment]  # differs from its base
     counted_as = "CNP"
@@ -491,31 +447,19 @@ class CNP(BTH):
 class GRH(Layer):
     """Global route header, which replaces IP and UDP in RoCEv1. The layout matches an IPv6 header."""
 
-    ipver: int = uint(4, default=6, doc="6", source="IBTA vol. 1, 8.3", name="infiniband.grh.ipver")
-    tclass: int = uint(
-        8, default=0, base="hex", doc="traffic class", source="IBTA vol. 1, 8.3", name="infiniband.grh.tclass"
-    )
-    flowlabel: int = uint(
-        20, default=0, base="hex", doc="flow label", source="IBTA vol. 1, 8.3",
-        name="infiniband.grh.flowlabel",
-    )  # fmt: skip
+    field_prefix = "infiniband.grh"
+    ipver: int = uint(4, default=6, doc="6", source="IBTA vol. 1, 8.3")
+    tclass: int = uint(8, default=0, base="hex", doc="traffic class", source="IBTA vol. 1, 8.3")
+    flowlabel: int = uint(20, default=0, base="hex", doc="flow label", source="IBTA vol. 1, 8.3")
     paylen: int = uint(
-        16, default=0, unit="octets", doc="from the BTH to the invariant CRC", source="IBTA vol. 1, 8.3",
-        name="infiniband.grh.paylen",
-    )  # fmt: skip
+        16, default=0, unit="octets", doc="from the BTH to the invariant CRC", source="IBTA vol. 1, 8.3"
+    )
     nxthdr: int = uint(
-        8, default=IBA_TRANSPORT, base="hex", doc="next header, 0x1b: BTH", source="IBTA vol. 1, 8.3",
-        name="infiniband.grh.nxthdr",
-    )  # fmt: skip
-    hoplmt: int = uint(
-        8, default=64, doc="hop limit", source="IBTA vol. 1, 8.3", name="infiniband.grh.hoplmt"
+        8, default=IBA_TRANSPORT, base="hex", doc="next header, 0x1b: BTH", source="IBTA vol. 1, 8.3"
     )
-    sgid: Address = address(
-        128, default=bytes(16), doc="source GID", source="IBTA vol. 1, 8.3", name="infiniband.grh.sgid"
-    )
-    dgid: Address = address(
-        128, default=bytes(16), doc="destination GID", source="IBTA vol. 1, 8.3", name="infiniband.grh.dgid"
-    )
+    hoplmt: int = uint(8, default=64, doc="hop limit", source="IBTA vol. 1, 8.3")
+    sgid: Address = address(128, default=bytes(16), doc="source GID", source="IBTA vol. 1, 8.3")
+    dgid: Address = address(128, default=bytes(16), doc="destination GID", source="IBTA vol. 1, 8.3")
     counted_as = "RoCEv1"
     summary = Summary(label="GRH", gives_way=True, detail="{sgid} → {dgid}")
     announced_by = ROCE_ETHERTYPE
@@ -549,28 +493,19 @@ class LRH(Layer):
     The frame ends with the variant CRC.
     """
 
-    vl: int = uint(4, default=0, doc="virtual lane", source="IBTA vol. 1, 7.7.1", name="infiniband.lrh.vl")
-    lver: int = uint(
-        4, default=0, doc="link version, 0", source="IBTA vol. 1, 7.7.2", name="infiniband.lrh.lver"
-    )
-    sl: int = uint(4, default=0, doc="service level", source="IBTA vol. 1, 7.7.3", name="infiniband.lrh.sl")
-    reserved2: int = uint(2, default=0, doc="0", source=_LRH, name="infiniband.lrh.reserved2")
-    lnh: int = uint(
-        2, default=_TO_BTH, doc="next header", source="IBTA vol. 1, 7.7.5", names=_NEXT_HEADERS,
-        name="infiniband.lrh.lnh",
-    )  # fmt: skip
-    dlid: int = uint(
-        16, default=0, doc="destination local identifier", source="IBTA vol. 1, 7.7.6",
-        name="infiniband.lrh.dlid",
-    )  # fmt: skip
-    reserved5: int = uint(5, default=0, doc="0", source=_LRH, name="infiniband.lrh.reserved5")
+    field_prefix = "infiniband.lrh"
+    vl: int = uint(4, default=0, doc="virtual lane", source="IBTA vol. 1, 7.7.1")
+    lver: int = uint(4, default=0, doc="link version, 0", source="IBTA vol. 1, 7.7.2")
+    sl: int = uint(4, default=0, doc="service level", source="IBTA vol. 1, 7.7.3")
+    reserved2: int = uint(2, default=0, doc="0")
+    lnh: int = uint(2, default=_TO_BTH, doc="next header", source="IBTA vol. 1, 7.7.5", names=_NEXT_HEADERS)
+    dlid: int = uint(16, default=0, doc="destination local identifier", source="IBTA vol. 1, 7.7.6")
+    reserved5: int = uint(5, default=0, doc="0")
     pktlen: int = uint(
         11, default=0, unit="32-bit words", doc="from this header to the invariant CRC",
-        source="IBTA vol. 1, 7.7.8", name="infiniband.lrh.pktlen",
+        source="IBTA vol. 1, 7.7.8",
     )  # fmt: skip
-    slid: int = uint(
-        16, default=0, doc="source local identifier", source="IBTA vol. 1, 7.7.9", name="infiniband.lrh.slid"
-    )
+    slid: int = uint(16, default=0, doc="source local identifier", source="IBTA vol. 1, 7.7.9")
     counted_as = "InfiniBand"
     summary = Summary(label="LRH", gives_way=True, detail="LID {slid} → {dlid} VL {vl}")
 

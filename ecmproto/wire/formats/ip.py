@@ -6,10 +6,10 @@ protocols on demand.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ecmproto.errors import DecodeError
-from ecmproto.wire.formats.base import Crafting, Following, Follows, Formats, Layer, Limit, layer
+from ecmproto.wire.formats.base import Crafting, Following, Follows, Formats, Layer, Limit, layer, shared
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.schema import Address, BitPart, Count, address, mac, octets, uint
 from ecmproto.wire.formats.summary import Case, Summary
@@ -27,51 +27,20 @@ SOURCE_PORT, DESTINATION_PORT = 49152, 4792
 SFLOW_PORT = 6343
 
 
-def _hw_type(default: int) -> int:
-    value: int = uint(16, default=default, doc="hardware type", source="RFC 826", name="arp.hw.type")
-    return value
+def _mac(whose: str, name: str) -> Any:
+    return mac(default=bytes(6), doc=f"{whose}'s MAC address", name=name)
 
 
-def _proto_type(default: int) -> int:
-    value: int = uint(
-        16, default=default, base="hex", doc="protocol type", source="RFC 826", name="arp.proto.type"
-    )
-    return value
+def _ipv4(whose: str, name: str) -> Any:
+    return address(32, default=bytes(4), doc=f"{whose}'s IPv4 address", name=name)
 
 
-def _size(what: str, name: str, default: int) -> int:
-    value: int = uint(8, default=default, doc=f"{what} address octets", source="RFC 826", name=name)
-    return value
+def _hw(whose: str, name: str) -> Any:
+    return octets(Count(key="hw_size"), default=bytes(20), doc=f"{whose}'s hardware address", name=name)
 
 
-def _opcode() -> int:
-    value: int = uint(
-        16, default=1, doc="operation", source="RFC 826", names={1: "request", 2: "reply"}, name="arp.opcode"
-    )
-    return value
-
-
-def _mac(whose: str, name: str) -> Address:
-    value: Address = mac(doc=f"{whose}'s MAC address", source="RFC 826", name=name, default=bytes(6))
-    return value
-
-
-def _ipv4(whose: str, name: str) -> Address:
-    doc = f"{whose}'s IPv4 address"
-    value: Address = address(32, doc=doc, source="RFC 826", name=name, default=bytes(4))
-    return value
-
-
-def _hw(whose: str, name: str) -> bytes:
-    doc = f"{whose}'s hardware address"
-    value: bytes = octets(Count(key="hw_size"), doc=doc, source="RFC 826", name=name, default=bytes(20))
-    return value
-
-
-def _proto(whose: str, name: str) -> bytes:
-    doc = f"{whose}'s protocol address"
-    value: bytes = octets(Count(key="proto_size"), doc=doc, source="RFC 826", name=name, default=bytes(16))
-    return value
+def _proto(whose: str, name: str) -> Any:
+    return octets(Count(key="proto_size"), default=bytes(16), doc=f"{whose}'s protocol address", name=name)
 
 
 def _arp_summary(mac: str, ip: str) -> Summary:
@@ -94,42 +63,42 @@ MAC addresses have six octets, and IPv4 addresses have four octets. Wireshark ap
 """
 
 
+@shared
+class _AnyARP(Layer):
+    """Base of the ARP formats."""
+
+    __slots__ = ()
+
+    hw_type: int = uint(16, default=1, doc="hardware type", name="arp.hw.type")
+    proto_type: int = uint(16, default=0x0800, base="hex", doc="protocol type", name="arp.proto.type")
+    hw_size: int = uint(8, default=6, doc="hardware address octets", name="arp.hw.size")
+    proto_size: int = uint(8, default=4, doc="protocol address octets", name="arp.proto.size")
+    opcode: int = uint(16, default=1, doc="operation", names={1: "request", 2: "reply"}, name="arp.opcode")
+    counted_as = "ARP"
+    announced_by = ARP_ETHERTYPE
+    after_snap = True
+    crafting = Crafting(destination=b"\xff" * 6)
+
+
 @layer("arp", title="ARP", source="RFC 826")
-class ARP(Layer):
+class ARP(_AnyARP):
     """Address resolution for IPv4 over Ethernet. ARP with other addresses has other formats."""
 
-    hw_type: int = _hw_type(1)
-    proto_type: int = _proto_type(0x0800)
-    hw_size: int = _size("hardware", "arp.hw.size", 6)
-    proto_size: int = _size("protocol", "arp.proto.size", 4)
-    opcode: int = _opcode()
     src_hw: Address = _mac("sender", "arp.src.hw_mac")
     src_proto: Address = _ipv4("sender", "arp.src.proto_ipv4")
     dst_hw: Address = _mac("target", "arp.dst.hw_mac")
     dst_proto: Address = _ipv4("target", "arp.dst.proto_ipv4")
-    counted_as = "ARP"
     summary = _arp_summary("", "")
-    announced_by = ARP_ETHERTYPE
-    after_snap = True
     constants = ("hw_size", "proto_size")
-    crafting = Crafting(destination=b"\xff" * 6)
 
 
-class VariableARP(Layer):
+class VariableARP(_AnyARP):
     """Base of the ARP formats with addresses of variable length."""
 
     __slots__ = ()
 
-    hw_type: int
-    proto_type: int
-    hw_size: int
-    proto_size: int
     src_hw: bytes
     src_proto: bytes
-    counted_as = "ARP"
-    announced_by = ARP_ETHERTYPE
-    after_snap = True
-    crafting = Crafting(destination=b"\xff" * 6)
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
@@ -144,15 +113,13 @@ class VariableARP(Layer):
         return {"hw_size": len(self.src_hw), "proto_size": len(self.src_proto)}
 
 
-@layer("arp_other", title="ARP of other addresses", source="RFC 826")
+@layer(
+    "arp_other", title="ARP of other addresses", source="RFC 826",
+    hw_type=32, proto_type=0x86DD, hw_size=20, proto_size=16,
+)  # fmt: skip
 class OtherARP(VariableARP):
     """Address resolution for neither IPv4 nor Ethernet, or an incomplete packet."""
 
-    hw_type: int = _hw_type(32)
-    proto_type: int = _proto_type(0x86DD)
-    hw_size: int = _size("hardware", "arp.hw.size", 20)
-    proto_size: int = _size("protocol", "arp.proto.size", 16)
-    opcode: int = _opcode()
     src_hw: bytes = _hw("sender", "arp.src.hw")
     src_proto: bytes = _proto("sender", "arp.src.proto")
     dst_hw: bytes = _hw("target", "arp.dst.hw")
@@ -160,15 +127,13 @@ class OtherARP(VariableARP):
     summary = _arp_summary(":address", ":address")
 
 
-@layer("arp_mac", title="ARP of other protocols over Ethernet", source="RFC 826")
+@layer(
+    "arp_mac", title="ARP of other protocols over Ethernet", source="RFC 826",
+    proto_type=0x86DD, proto_size=16,
+)  # fmt: skip
 class EthernetARP(VariableARP):
     """Address resolution over Ethernet for a protocol other than IPv4."""
 
-    hw_type: int = _hw_type(1)
-    proto_type: int = _proto_type(0x86DD)
-    hw_size: int = _size("hardware", "arp.hw.size", 6)
-    proto_size: int = _size("protocol", "arp.proto.size", 16)
-    opcode: int = _opcode()
     src_hw: Address = _mac("sender", "arp.src.hw_mac")
     src_proto: bytes = _proto("sender", "arp.src.proto")
     dst_hw: Address = _mac("target", "arp.dst.hw_mac")
@@ -178,15 +143,10 @@ class EthernetARP(VariableARP):
     otherwise = OtherARP
 
 
-@layer("arp_ipv4", title="ARP of IPv4 over other hardware", source="RFC 826")
+@layer("arp_ipv4", title="ARP of IPv4 over other hardware", source="RFC 826", hw_type=32, hw_size=20)
 class IPv4ARP(VariableARP):
     """Address resolution for IPv4 over hardware other than Ethernet, such as InfiniBand (RFC 4391)."""
 
-    hw_type: int = _hw_type(32)
-    proto_type: int = _proto_type(0x0800)
-    hw_size: int = _size("hardware", "arp.hw.size", 20)
-    proto_size: int = _size("protocol", "arp.proto.size", 4)
-    opcode: int = _opcode()
     src_hw: bytes = _hw("sender", "arp.src.hw")
     src_proto: Address = _ipv4("sender", "arp.src.proto_ipv4")
     dst_hw: bytes = _hw("target", "arp.dst.hw")
@@ -363,11 +323,6 @@ class Extension(Layer):
         return {count.key: (len(octets) + count.minus) // count.scale}
 
 
-def _nxt(name: str, source: str) -> int:
-    value: int = uint(8, default=NO_NEXT_HEADER, doc="next header", source=source, name=name)
-    return value
-
-
 _LENGTH = "length of the header beyond its first 8 octets"
 
 
@@ -376,8 +331,8 @@ class HopByHop(Extension):
     """Options for every router on the path."""
 
     next_header = 0
-    nxt: int = _nxt("ipv6.hopopts.nxt", "RFC 8200 4.3")
-    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.3")
+    nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH)
     options: bytes = octets(
         Count(key="len", scale=8, minus=-6), default=bytes(6), doc="options", source="RFC 8200 4.2"
     )
@@ -388,16 +343,11 @@ class Routing(Extension):
     """Nodes that the packet must visit."""
 
     next_header = 43
-    nxt: int = _nxt("ipv6.routing.nxt", "RFC 8200 4.4")
-    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.4")
-    type: int = uint(8, default=0, doc="routing type", source="RFC 8200 4.4")
-    segleft: int = uint(8, default=0, doc="segments left", source="RFC 8200 4.4")
-    data: bytes = octets(
-        Count(key="len", scale=8, minus=-4),
-        default=bytes(4),
-        doc="data by routing type",
-        source="RFC 8200 4.4",
-    )
+    nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH)
+    type: int = uint(8, default=0, doc="routing type")
+    segleft: int = uint(8, default=0, doc="segments left")
+    data: bytes = octets(Count(key="len", scale=8, minus=-4), default=bytes(4), doc="data by routing type")
 
 
 @layer("ipv6.fraghdr", title="IPv6 fragment header", source="RFC 8200 4.5")
@@ -405,12 +355,12 @@ class FragmentHeader(Extension):
     """Fragment of a packet. The first fragment contains the start of the payload."""
 
     next_header = 44
-    nxt: int = _nxt("ipv6.fraghdr.nxt", "RFC 8200 4.5")
-    reserved_octet: int = uint(8, default=0, base="hex", doc="0", source="RFC 8200 4.5")
-    offset: int = uint(13, default=0, unit="8 octets", doc="fragment offset", source="RFC 8200 4.5")
-    reserved_bits: int = uint(2, default=0, doc="0", source="RFC 8200 4.5")
-    more: int = uint(1, default=0, doc="more fragments", source="RFC 8200 4.5")
-    ident: int = uint(32, default=0, base="hex", doc="identification", source="RFC 8200 4.5")
+    nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header")
+    reserved_octet: int = uint(8, default=0, base="hex", doc="0")
+    offset: int = uint(13, default=0, unit="8 octets", doc="fragment offset")
+    reserved_bits: int = uint(2, default=0, doc="0")
+    more: int = uint(1, default=0, doc="more fragments")
+    ident: int = uint(32, default=0, base="hex", doc="identification")
     summary = Summary(tag="fragment at {8*offset}")
     follows = "fragment"
 
@@ -424,8 +374,8 @@ class DestinationOptions(Extension):
     """Options for the destination."""
 
     next_header = 60
-    nxt: int = _nxt("ipv6.dstopts.nxt", "RFC 8200 4.6")
-    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH, source="RFC 8200 4.6")
+    nxt: int = uint(8, default=NO_NEXT_HEADER, doc="next header")
+    len: int = uint(8, default=0, unit="8 octets", doc=_LENGTH)
     options: bytes = octets(
         Count(key="len", scale=8, minus=-6), default=bytes(6), doc="options", source="RFC 8200 4.2"
     )
@@ -435,7 +385,9 @@ class DestinationOptions(Extension):
 class AH(Extension):
     """Authentication header of a packet whose content is not encrypted."""
 
-    nxt: int = _nxt("ah.next_header", "RFC 4302 2.1")
+    nxt: int = uint(
+        8, default=NO_NEXT_HEADER, doc="next header", source="RFC 4302 2.1", name="ah.next_header"
+    )
     length: int = uint(
         8, default=1, unit="4 octets", doc="length of the header less 8 octets", source="RFC 4302 2.2"
     )
@@ -463,10 +415,10 @@ EXTENSIONS: dict[int, type[Extension]] = {
 class UDP(Layer):
     """UDP header."""
 
-    srcport: int = uint(16, default=0, doc="source port", source="RFC 768")
-    dstport: int = uint(16, default=0, doc="destination port", source="RFC 768")
-    length: int = uint(16, default=0, unit="octets", doc="header and data", source="RFC 768")
-    checksum: int = uint(16, default=0, base="hex", doc="0: none", source="RFC 768")
+    srcport: int = uint(16, default=0, doc="source port")
+    dstport: int = uint(16, default=0, doc="destination port")
+    length: int = uint(16, default=0, unit="octets", doc="header and data")
+    checksum: int = uint(16, default=0, base="hex", doc="0: none")
     role = "payload"
     counted_as = "UDP"
     summary = Summary(

@@ -24,14 +24,12 @@ class CIM(Sampling):
 
     cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",
-        doc="congestion isolation point: MAC of the port and number of the queue", source=_CHOICE,
+        doc="congestion isolation point: MAC of the port and number of the queue",
     )  # fmt: skip
-    priority: int = uint(3, default=0, doc="priority of the flow", source=_CHOICE)
-    queue: int = uint(3, default=0, doc="queue of the isolated flow", source=_CHOICE)
-    reserved2: int = uint(10, default=0, doc="0", source=_CHOICE)
-    payload: bytes = octets(
-        REST, default=b"", doc="the sampled frame's first octets, from its DA", source=_CHOICE
-    )
+    priority: int = uint(3, default=0, doc="priority of the flow")
+    queue: int = uint(3, default=0, doc="queue of the isolated flow")
+    reserved2: int = uint(10, default=0, doc="0")
+    payload: bytes = octets(REST, default=b"", doc="the sampled frame's first octets, from its DA")
     counted_as = "CIM"
     summary = Summary(label="CIM", detail_first=True, detail="priority {priority} queue {queue} {:cpid}")
     announced_by = "message"

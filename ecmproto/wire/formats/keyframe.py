@@ -18,19 +18,15 @@ _SOURCE = "Arista EOS, time stamps of the 7150"
 class KeyFrame(Layer):
     """Value of the switch's counter, and the time of the value."""
 
-    asic: int = uint(64, default=0, unit="20/7 ns", doc="the counter", source=_SOURCE)
-    utc: int = uint(64, default=0, unit="ns", doc="time of the counter since 1970", source=_SOURCE)
-    last_sync: int = uint(
-        64, default=0, unit="20/7 ns", doc="the counter at the last PTP message", source=_SOURCE
-    )
-    time: int = uint(64, default=0, unit="ns", doc="time of the key frame", source=_SOURCE)
-    drops: int = uint(64, default=0, unit="frames", doc="dropped at the port", source=_SOURCE)
-    device: int = uint(16, default=0, doc="identifier of the switch", source=_SOURCE)
-    port: int = uint(16, default=0, doc="port on which it was sent", source=_SOURCE)
-    fcs: int = uint(
-        8, default=0, doc="mode in which the port handles time stamps and the FCS", source=_SOURCE
-    )
-    reserved: int = uint(8, default=0, doc="0", source=_SOURCE)
+    asic: int = uint(64, default=0, unit="20/7 ns", doc="the counter")
+    utc: int = uint(64, default=0, unit="ns", doc="time of the counter since 1970")
+    last_sync: int = uint(64, default=0, unit="20/7 ns", doc="the counter at the last PTP message")
+    time: int = uint(64, default=0, unit="ns", doc="time of the key frame")
+    drops: int = uint(64, default=0, unit="frames", doc="dropped at the port")
+    device: int = uint(16, default=0, doc="identifier of the switch")
+    port: int = uint(16, default=0, doc="port on which it was sent")
+    fcs: int = uint(8, default=0, doc="mode in which the port handles time stamps and the FCS")
+    reserved: int = uint(8, default=0, doc="0")
     announced_by = "key_frame"
     counted_as = "key frame"
     summary = Summary(label="key frame", detail="switch {device} port {port} counter {asic} is {utc} ns")

@@ -6,6 +6,7 @@ Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ecmproto.errors import counted
 from ecmproto.wire.formats.base import Crafting, Following, Formats, Layer, Limit, layer, shared
@@ -30,23 +31,6 @@ ORGANIZATIONALLY_SPECIFIC = 127
 """Type of organizationally specific TLVs, which start with an OUI and a subtype."""
 
 
-def tlv_type(default: int) -> int:
-    """Declare the type field of a TLV."""
-    value: int = uint(
-        7, default=default, doc="TLV type", source="802.1AB 8.4", names=TYPES, name="lldp.tlv.type"
-    )
-    return value
-
-
-def tlv_length(default: int) -> int:
-    """Declare the length field of a TLV."""
-    value: int = uint(
-        9, default=default, unit="octets", doc="octets of information", source="802.1AB 8.4",
-        name="lldp.tlv.len",
-    )  # fmt: skip
-    return value
-
-
 def tlv_texts(layers: Sequence[Layer]) -> list[str]:
     """Return the texts of a frame's LLDP TLVs for the summary line."""
     parts = [value for value in layers if isinstance(value, LLDPPart)]
@@ -54,33 +38,18 @@ def tlv_texts(layers: Sequence[Layer]) -> list[str]:
     return [*filter(None, (value.summary_text for value in parts)), counted(tlvs, "TLV")]
 
 
-def tlv_oui(default: int) -> int:
-    """Declare the OUI field of an organizationally specific TLV."""
-    value: int = uint(
-        24, default=default, base="hex", doc="OUI of the organization that defines the TLV",
-        source="802.1AB 8.6.1", name="lldp.orgtlv.oui",
-    )  # fmt: skip
-    return value
-
-
-def tlv_subtype(default: int, name: str) -> int:
+def tlv_subtype(default: int, name: str) -> Any:
     """Declare the subtype field of an organizationally specific TLV."""
-    value: int = uint(
-        8, default=default, base="hex", doc="subject of the TLV", source="802.1AB 8.6.1", name=name
-    )
-    return value
+    return uint(8, default=default, base="hex", doc="subject of the TLV", source="802.1AB 8.6.1", name=name)
 
 
-def tlv_value(octets_before: int = 0) -> bytes:
+def tlv_value(octets_before: int = 0) -> Any:
     """Declare the information field of a TLV that is not decoded further.
 
     ``octets_before`` is the number of octets that the TLV's length includes before this field.
     """
-    value: bytes = octets(
-        Count(key="length", minus=octets_before), default=b"", doc="the information", source="802.1AB 8.4",
-        name="lldp.tlv.value",
-    )  # fmt: skip
-    return value
+    count = Count(key="length", minus=octets_before)
+    return octets(count, default=b"", doc="the information", source="802.1AB 8.4", name="lldp.tlv.value")
 
 
 _SYSTEM_NAME = 5
@@ -134,12 +103,20 @@ HEADER_OCTETS = 2
 """Number of octets in the type and length of a TLV."""
 
 
+@shared
 class AnyTLV(LLDPPart):
     """Base of the TLVs. Each TLV of an LLDPDU is a layer."""
 
     __slots__ = ()
 
-    type: int
+    type: int = uint(
+        7, default=ORGANIZATIONALLY_SPECIFIC, doc="TLV type", source="802.1AB 8.4", names=TYPES,
+        name="lldp.tlv.type",
+    )  # fmt: skip
+    length: int = uint(
+        9, default=ORGANIZATION_OCTETS, unit="octets", doc="octets of information", source="802.1AB 8.4",
+        name="lldp.tlv.len",
+    )  # fmt: skip
     announced_by = "lldp"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
@@ -153,12 +130,22 @@ class AnyTLV(LLDPPart):
         return {"length": information_octets(self, rest if self.holds else b"")}
 
 
-@layer("lldp", title="LLDP TLV", source="802.1AB 8.4")
+@shared
+class OrganizationalTLV(AnyTLV):
+    """Base of the TLVs that start with an OUI."""
+
+    __slots__ = ()
+
+    oui: int = uint(
+        24, default=OUI_8021, base="hex", doc="OUI of the organization that defines the TLV",
+        source="802.1AB 8.6.1", name="lldp.orgtlv.oui",
+    )  # fmt: skip
+
+
+@layer("lldp", title="LLDP TLV", source="802.1AB 8.4", type=END, length=0)
 class TLV(AnyTLV):
     """TLV whose information is stored as octets. Type 0 ends the LLDPDU."""
 
-    type: int = tlv_type(END)
-    length: int = tlv_length(0)
     value: bytes = tlv_value()
     follows = "tlv"
 
@@ -168,20 +155,16 @@ class TLV(AnyTLV):
         return self.value.decode("utf-8", errors="replace") if self.type == _SYSTEM_NAME else ""
 
 
-@shared
-class OtherOrganizationTLV(AnyTLV):
-    """Base of organizationally specific TLVs that are not decoded further, with the fields up to the OUI."""
+class OtherOrganizationTLV(OrganizationalTLV):
+    """Base of organizationally specific TLVs that are not decoded further."""
 
     __slots__ = ()
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(ORGANIZATION_OCTETS)
-    oui: int = tlv_oui(0)
     follows = "tlv"
     limits = (Limit(key="length", low=ORGANIZATION_OCTETS, high=511),)
 
 
-@layer("lldp8021", title="LLDP TLV of 802.1", source="802.1Q Annex D", oui=OUI_8021)
+@layer("lldp8021", title="LLDP TLV of 802.1", source="802.1Q Annex D")
 class IEEE8021TLV(OtherOrganizationTLV):
     """TLV of 802.1 whose information is stored as octets."""
 
@@ -201,7 +184,7 @@ class IEEE8023TLV(OtherOrganizationTLV):
     selected_by = (other_information(OUI_8023),)
 
 
-@layer("lldporg", title="LLDP TLV of an organization", source="802.1AB 8.6")
+@layer("lldporg", title="LLDP TLV of an organization", source="802.1AB 8.6", oui=0)
 class OrganizationTLV(OtherOrganizationTLV):
     """TLV of another organization whose information is stored as octets."""
 
@@ -210,13 +193,10 @@ class OrganizationTLV(OtherOrganizationTLV):
     constants = ("type",)
 
 
-@layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
-class CongestionNotificationTLV(AnyTLV):
+@layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9", length=6)
+class CongestionNotificationTLV(OrganizationalTLV):
     """Congestion Notification TLV: the CNPVs of a port, and the priorities that are ready for CN-TAGs."""
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(6)
-    oui: int = tlv_oui(OUI_8021)
     subtype: int = tlv_subtype(CN_SUBTYPE, SUBTYPE_8021)
     cnpv: int = uint(
         8, default=0, base="hex", doc="per-priority CNPV indicators, bit n = priority n",

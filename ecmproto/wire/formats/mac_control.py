@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ecmproto.wire.formats.base import Crafting, Layer, layer
+from typing import Any
+
+from ecmproto.wire.formats.base import Crafting, Layer, layer, shared
 from ecmproto.wire.formats.schema import REST, octets, uint
 from ecmproto.wire.formats.summary import Case, Summary
 
@@ -13,20 +15,9 @@ PAUSE_OPCODE, PFC_OPCODE = 0x0001, 0x0101
 OPCODES = {PAUSE_OPCODE: "PAUSE", PFC_OPCODE: "PFC"}
 
 
-def _opcode(default: int) -> int:
-    value: int = uint(
-        16, default=default, base="hex", doc="MAC Control function", source="802.3 31.4.1.3",
-        names=OPCODES, name="macc.opcode",
-    )  # fmt: skip
-    return value
-
-
-def _time(priority: int) -> int:
-    value: int = uint(
-        16, default=0, unit="quanta of 512 bit times", doc=f"pause time of priority {priority}",
-        source="802.3 31D", name=f"macc.cbfc.pause_time.c{priority}",
-    )  # fmt: skip
-    return value
+def _time(priority: int) -> Any:
+    doc, name = f"pause time of priority {priority}", f"macc.cbfc.pause_time.c{priority}"
+    return uint(16, default=0, unit="quanta of 512 bit times", doc=doc, source="802.3 31D", name=name)
 
 
 def _priority_clause(n: int) -> Case:
@@ -39,10 +30,15 @@ def _priority_clause(n: int) -> Case:
     return Case(enabled, 1, 1, f"{comma}prio {n}: {{time{n}:quanta}}")
 
 
+@shared
 class _Control(Layer):
     """Base of the MAC Control formats. MAC Control frames are sent to the next station on the link."""
 
     __slots__ = ()
+    field_prefix = "macc"
+    opcode: int = uint(
+        16, default=0, base="hex", doc="MAC Control function", source="802.3 31.4.1.3", names=OPCODES
+    )
 
     role = "flow control"
     announced_by = "mac_control"
@@ -53,21 +49,18 @@ class _Control(Layer):
 class MACControl(_Control):
     """MAC Control frame with an opcode that is not decoded. The octets after the opcode are stored."""
 
-    opcode: int = _opcode(0)
     body: bytes = octets(REST, default=b"", doc="octets after the opcode", source="802.3 31.4.1.4")
     counted_as = "other MAC Control"
     summary = Summary(label="MACC", detail="opcode {opcode:hex}")
 
 
-@layer("pause", title="PAUSE", source="802.3 31B; wire-formats 8")
+@layer("pause", title="PAUSE", source="802.3 31B; wire-formats 8", opcode=PAUSE_OPCODE)
 class Pause(_Control):
     """PAUSE frame, which stops all priorities of the link for a time. A time of 0 resumes transmission."""
 
-    opcode: int = _opcode(PAUSE_OPCODE)
     pause_time: int = uint(
-        16, default=0, unit="quanta of 512 bit times", doc="pause time; 0 resumes", source="802.3 31B.2",
-        name="macc.pause_time",
-    )  # fmt: skip
+        16, default=0, unit="quanta of 512 bit times", doc="pause time; 0 resumes", source="802.3 31B.2"
+    )
     counted_as = "PAUSE"
     summary = Summary(label="PAUSE", detail="{pause_time:quanta}")
     constants = ("opcode",)
@@ -75,14 +68,15 @@ class Pause(_Control):
     selected_by = (PAUSE_OPCODE,)
 
 
-@layer("pfc", title="Priority-based flow control (PFC)", source="802.3 31D; wire-formats 8")
+@layer(
+    "pfc", title="Priority-based flow control (PFC)", source="802.3 31D; wire-formats 8", opcode=PFC_OPCODE
+)
 class PFC(_Control):
     """PFC frame, which stops single priorities.
 
     The frame contains eight pause times. Only the times of enabled priorities have an effect.
     """
 
-    opcode: int = _opcode(PFC_OPCODE)
     class_enable_vector: int = uint(
         16, default=0, base="hex", doc="bit n enables the time of priority n; the high octet is 0",
         source="802.3 31D", name="macc.cbfc.enbv", flags="macc.cbfc.enbv.c{}",

@@ -17,12 +17,11 @@ _SOURCE, _CONTROL_WORD = "RFC 3032 2.1", "RFC 4448 4.6"
 class ControlWord(Wrapper):
     """Four octets between the labels and the frame of an Ethernet pseudowire."""
 
-    zero: int = uint(4, default=0, doc="0, unlike the version of an IP packet", source=_CONTROL_WORD)
-    reserved: int = uint(12, default=0, doc="0", source=_CONTROL_WORD)
+    zero: int = uint(4, default=0, doc="0, unlike the version of an IP packet")
+    reserved: int = uint(12, default=0, doc="0")
     sequence: int = uint(
-        16, default=0, doc="sequence number; 0 means that it is not used", source=_CONTROL_WORD,
-        name="pweth.cw.sequence_number",
-    )  # fmt: skip
+        16, default=0, doc="sequence number; 0 means that it is not used", name="pweth.cw.sequence_number"
+    )
     limits = (Limit(key="zero", low=0, high=0),)
     wraps = {0: Ethernet}
     summary = Summary()
@@ -44,10 +43,10 @@ class MPLS(Wrapper):
     version, or 0 for a control word before a frame.
     """
 
-    label: int = uint(20, default=16, doc="label", source=_SOURCE)
+    label: int = uint(20, default=16, doc="label")
     exp: int = uint(3, default=0, doc="traffic class", source="RFC 5462")
-    bottom: int = uint(1, default=1, doc="whether this is the last label (bottom of stack)", source=_SOURCE)
-    ttl: int = uint(8, default=64, doc="time to live", source=_SOURCE)
+    bottom: int = uint(1, default=1, doc="whether this is the last label (bottom of stack)")
+    ttl: int = uint(8, default=64, doc="time to live")
     announced_by = 0x8847
     further_ethertypes = (0x8848,)
     next_key = "bottom"

@@ -436,13 +436,9 @@ def catalogue() -> tuple[Entry, ...]:
 def _entries(field: Field, prefix: str) -> list[Entry]:
     meta = field.meta
     base = Entry(
-        name=field.name,
-        type=type_of(field),
-        unit=meta.unit,
-        doc=meta.doc,
-        source=meta.source,
+        name=field.name, type=type_of(field), unit=meta.unit, doc=meta.doc, source=field.source,
         formats=(prefix,),
-    )
+    )  # fmt: skip
     entries = [base]
     if meta.length_name:
         doc = "802.3 length of what follows, where the value is at most 1500"

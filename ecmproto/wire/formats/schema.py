@@ -42,12 +42,13 @@ class Meta:
 
     ``name`` is the field's full name if the name differs from ``prefix.key``, as some names of Wireshark do.
     ``length_name`` is the full name if the value is an 802.3 length (≤ 1500). ``parts`` are the named bits.
+    An empty ``source`` means the source of the format.
     """
 
     kind: Kind
     default: int | bytes
     doc: str
-    source: str
+    source: str = ""
     unit: str = ""
     base: Literal["dec", "hex"] = "dec"
     names: Mapping[int, str] = dataclasses.field(default_factory=dict)
@@ -130,7 +131,7 @@ def uint(
     *,
     default: int,
     doc: str,
-    source: str,
+    source: str = "",
     kind: Kind = "uint",
     unit: str = "",
     base: Literal["dec", "hex"] = "dec",
@@ -164,23 +165,23 @@ def uint(
     return declared(bits, meta)
 
 
-def sint(bits: int, *, default: int, doc: str, source: str, unit: str = "", name: str = "") -> Any:
+def sint(bits: int, *, default: int, doc: str, source: str = "", unit: str = "", name: str = "") -> Any:
     """Declare a two's complement big-endian field of ``bits`` bits."""
     return declared(bits, Meta(kind="sint", default=default, doc=doc, source=source, unit=unit, name=name))
 
 
-def mac(*, default: bytes, doc: str, source: str, name: str = "") -> Any:
+def mac(*, default: bytes, doc: str, source: str = "", name: str = "") -> Any:
     """Declare a MAC address of six octets."""
     return declared(48, Meta(kind="mac", default=default, doc=doc, source=source, name=name))
 
 
-def address(bits: Literal[32, 128], *, default: bytes, doc: str, source: str, name: str = "") -> Any:
+def address(bits: Literal[32, 128], *, default: bytes, doc: str, source: str = "", name: str = "") -> Any:
     """Declare an IPv4 address (32 bits) or an IPv6 address (128 bits)."""
     kind: Kind = "ipv4" if bits == 32 else "ipv6"
     return declared(bits, Meta(kind=kind, default=default, doc=doc, source=source, name=name))
 
 
-def octets(count: Count, *, default: bytes, doc: str, source: str, name: str = "") -> Any:
+def octets(count: Count, *, default: bytes, doc: str, source: str = "", name: str = "") -> Any:
     """Declare a field of variable length.
 
     The field is either the last field of a format, or other fields determine the length. Each declaration
@@ -212,6 +213,8 @@ class Field:
     bit_offset: int
     bits: int | None
     meta: Meta
+    source: str = ""
+    """Clause or document that defines the field."""
     count: Count | None = None
     behind: tuple[str, ...] = ()
     part: BitPart | None = None
@@ -220,14 +223,7 @@ class Field:
     def parts(self) -> Iterator[Field]:
         """Yield the named parts of the field as fields."""
         for part in self.meta.parts:
-            meta = Meta(
-                kind="uint",
-                default=0,
-                doc=part.doc,
-                source=self.meta.source,
-                names=part.names,
-                name=part.name,
-            )
+            meta = Meta(kind="uint", default=0, doc=part.doc, names=part.names, name=part.name)
             position = self.bit_offset + self._width - part.bits - part.low
             yield dataclasses.replace(
                 self, name=part.name, bit_offset=position, bits=part.bits, meta=meta, part=part
@@ -273,11 +269,12 @@ class Field:
         return self.name
 
 
-def fields_of(declared: Iterable[tuple[str, Width]], prefix: str) -> tuple[Field, ...]:
+def fields_of(declared: Iterable[tuple[str, Width]], prefix: str, source: str) -> tuple[Field, ...]:
     """Return the fields of a format.
 
     ``declared`` contains the key and width of each field in wire order. The full names start with ``prefix``.
-    Raises TypeError for fields of bits that do not end on an octet boundary.
+    ``source`` is the source of fields without their own source. Raises TypeError for fields of bits that do
+    not end on an octet boundary.
     """
     fields: list[Field] = []
     offset = 0
@@ -292,6 +289,7 @@ def fields_of(declared: Iterable[tuple[str, Width]], prefix: str) -> tuple[Field
                 bit_offset=offset,
                 bits=width.bits,
                 meta=width.meta,
+                source=width.meta.source or source,
                 count=width.count,
                 behind=following,
             )

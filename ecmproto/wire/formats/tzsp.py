@@ -27,18 +27,16 @@ class _Tag(Part):
 class Mark(_Tag):
     """Tag without a length: padding, or the end of the tags."""
 
-    type: int = uint(8, default=_END, doc="0 padding, 1 end", source=_SOURCE, name="tzsp.option_tag")
+    type: int = uint(8, default=_END, doc="0 padding, 1 end", name="tzsp.option_tag")
 
 
 @layer("tzsp.tag", title="TZSP tag", source=_SOURCE)
 class Tag(_Tag):
     """Tag with a measurement of the sniffer, such as signal strength or channel."""
 
-    type: int = uint(8, default=10, doc="type of the tag", source=_SOURCE, name="tzsp.option_tag")
-    length: int = uint(
-        8, default=0, unit="octets", doc="length of the value", source=_SOURCE, name="tzsp.option_length"
-    )
-    value: bytes = octets(Count(key="length"), default=b"", doc="value", source=_SOURCE)
+    type: int = uint(8, default=10, doc="type of the tag", name="tzsp.option_tag")
+    length: int = uint(8, default=0, unit="octets", doc="length of the value", name="tzsp.option_length")
+    value: bytes = octets(Count(key="length"), default=b"", doc="value")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the length of the value."""
@@ -53,12 +51,12 @@ def _tag_at(data: bytes, pos: int, stop: int) -> type[Layer]:
 class TZSP(Wrapper):
     """Header of a captured frame. The tags are between this header and the frame."""
 
-    version: int = uint(8, default=1, doc="1", source=_SOURCE)
+    version: int = uint(8, default=1, doc="1")
     type: int = uint(
-        8, default=0, doc="type of the packet", source=_SOURCE,
+        8, default=0, doc="type of the packet",
         names={0: "received frame", 1: "frame to send", 3: "configuration", 4: "keep-alive", 5: "port"},
     )  # fmt: skip
-    encapsulated: int = uint(16, default=1, doc="type of the payload", source=_SOURCE, name="tzsp.encap")
+    encapsulated: int = uint(16, default=1, doc="type of the payload", name="tzsp.encap")
     udp_ports = (37008,)
     next_key = "encapsulated"
     follows = "own"

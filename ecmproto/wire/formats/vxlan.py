@@ -23,7 +23,7 @@ class VXLAN(Wrapper):
     """Header of a frame in a virtual network."""
 
     flags: int = uint(
-        16, default=0x0800, base="hex", doc="flags", source=_SOURCE,
+        16, default=0x0800, base="hex", doc="flags",
         parts=(
             _flag("flag_g", 15, "whether there is a group policy"),
             _flag("flag_i", 11, "whether the network identifier is valid"),
@@ -32,8 +32,8 @@ class VXLAN(Wrapper):
         ),
     )  # fmt: skip
     gbp: int = uint(16, default=0, doc="group policy", source="draft-smith-vxlan-group-policy 2.1")
-    vni: int = uint(24, default=0, doc=_NETWORK, source=_SOURCE)
-    reserved2: int = uint(8, default=0, doc="0", source=_SOURCE, name="vxlan.reserved8")
+    vni: int = uint(24, default=0, doc=_NETWORK)
+    reserved2: int = uint(8, default=0, doc="0", name="vxlan.reserved8")
     udp_ports = (4789,)
     wraps = {0: Ethernet}
     session_key = "vni"
@@ -44,8 +44,9 @@ class VXLAN(Wrapper):
 class GPE(Wrapper):
     """Header of a frame or packet in a virtual network."""
 
+    field_prefix = "vxlan"
     flags: int = uint(
-        8, default=0x0C, base="hex", doc="flags and version", source=_GPE, name="vxlan.flags",
+        8, default=0x0C, base="hex", doc="flags and version",
         parts=(
             _flag("ver", 4, "version", 2),
             _flag("i_bit", 3, "whether the network identifier is valid"),
@@ -53,13 +54,13 @@ class GPE(Wrapper):
             _flag("o_bit", 0, "whether it is for operation and maintenance"),
         ),
     )  # fmt: skip
-    reserved: int = uint(16, default=0, doc="0", source=_GPE, name="vxlan.reserved_16")
+    reserved: int = uint(16, default=0, doc="0", name="vxlan.reserved_16")
     next: int = uint(
-        8, default=3, doc="type of the payload", source=_GPE, name="vxlan.next_proto",
+        8, default=3, doc="type of the payload", name="vxlan.next_proto",
         names={1: "IPv4", 2: "IPv6", 3: "Ethernet", 5: "MPLS"},
     )  # fmt: skip
-    vni: int = uint(24, default=0, doc=_NETWORK, source=_GPE, name="vxlan.vni")
-    reserved2: int = uint(8, default=0, doc="0", source=_GPE, name="vxlan.reserved8")
+    vni: int = uint(24, default=0, doc=_NETWORK)
+    reserved2: int = uint(8, default=0, doc="0", name="vxlan.reserved8")
     udp_ports = (4790,)
     next_key = "next"
     wraps = {3: Ethernet, 1: IPv4, 2: IPv6, 5: MPLS}

@@ -29,7 +29,7 @@ TAILS = ("padding", "trailer", "fcs")
 
 def _octets_called(name: str) -> Field:
     """Return a field of octets that is not part of any layer's schema."""
-    meta = Meta(kind="octets", default=b"", doc="", source="")
+    meta = Meta(kind="octets", default=b"", doc="")
     return Field(name=name, key=name.partition(".")[2], bit_offset=0, bits=None, meta=meta, count=REST)
 
 
