@@ -106,6 +106,12 @@ def _apart(time_ns: Int64, since_ns: ArrayLike) -> Int64:
     return np.array([elapsed_ns(one, other) for one, other in pairs], np.int64)
 
 
+FRAME_ARRAYS = (
+    "offset", "captured", "original", "time_ns", "interface", "record_offset", "record_length"
+)  # fmt: skip
+"""Names of the arrays of a batch that every batch has."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
     """Frames of a capture: one buffer, and arrays with one entry for each frame.
@@ -252,13 +258,7 @@ class Batch:
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
         return Batch(
             buffer=self.buffer,
-            offset=self.offset[chosen],
-            captured=self.captured[chosen],
-            original=self.original[chosen],
-            time_ns=self.time_ns[chosen],
-            interface=self.interface[chosen],
-            record_offset=self.record_offset[chosen],
-            record_length=self.record_length[chosen],
+            **{name: getattr(self, name)[chosen] for name in FRAME_ARRAYS},
             first=self.first,
             picked=chosen if self.picked is None else self.picked[chosen],
             timed=None if self.timed is None else self.timed[chosen],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from types import TracebackType
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from ecmproto.frames.capture.batch import (
 )
 from ecmproto.frames.capture.pcapng import comments
 from ecmproto.frames.capture.reader import CaptureReader
-from ecmproto.frames.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, open_sink, packet_block
+from ecmproto.frames.capture.writer import SNAPLEN, Output, PcapngWriter, PcapWriter, open_sink, packet_block
 from ecmproto.paths import suffix_of
 
 _Otherwise = TypeVar("_Otherwise", Format, None)
@@ -37,7 +36,7 @@ def format_of(path: str | os.PathLike[str], otherwise: _Otherwise) -> Format | _
     return _SUFFIXES.get(suffix_of(path), otherwise)
 
 
-class CaptureCopier:
+class CaptureCopier(Output):
     """Writer that copies all or some items of ``reader`` to ``path``.
 
     The output format is ``format``. Without ``format``, the suffix of ``path`` determines the output format,
@@ -69,7 +68,7 @@ class CaptureCopier:
         self._reader = reader
         self._grown_octets = grown_octets
         self._path = os.fspath(path)
-        self._sink = open_sink(path, force=force)
+        self.sink = open_sink(path, force=force)
         self._sections = 0
         self._pcap: PcapWriter | None = None
         self._linktype = ETHERNET
@@ -77,7 +76,7 @@ class CaptureCopier:
         if self.format == "pcapng":
             same = reader.format == "pcapng"
             described = [self._grown(each) for each in reader.interfaces]
-            self._pcapng = PcapngWriter(self._sink, interfaces=described, bare=same)
+            self._pcapng = PcapngWriter(self.sink, interfaces=described, bare=same)
             if same:
                 # the blocks that describe the interfaces are copied
                 self._pcapng.interfaces = reader.interfaces
@@ -86,7 +85,7 @@ class CaptureCopier:
             snaplen = self._grown(header.interface).snaplen
             octets = header.octets[:16] + snaplen.to_bytes(4, header.byte_order) + header.octets[20:]
             self._pcap = PcapWriter(
-                self._sink, header=dataclasses.replace(header, octets=octets, snaplen=snaplen)
+                self.sink, header=dataclasses.replace(header, octets=octets, snaplen=snaplen)
             )
 
     @property
@@ -98,7 +97,7 @@ class CaptureCopier:
     @property
     def partial(self) -> str:
         """Name of the unfinished output, empty after the output is finished."""
-        return self._sink.partial
+        return self.sink.partial
 
     def write(self, item: Batch | Block) -> None:
         """Write a block or the frames of a batch."""
@@ -120,7 +119,7 @@ class CaptureCopier:
 
     def flush(self) -> None:
         """Flush the output, so that everything written before can be read even if this process ends."""
-        self._sink.flush()
+        self.sink.flush()
 
     def insert(self, octets: bytes, *, time_ns: int, interface: int, comment: str = "") -> None:
         """Write a frame that is not in ``reader`` after the frames written so far.
@@ -168,7 +167,7 @@ class CaptureCopier:
             same = {interface.fcs_octets for interface in used}
             fcs = same.pop() if len(same) == 1 else 0
             snaplen = max(SNAPLEN, *(interface.snaplen for interface in used))
-            self._pcap = PcapWriter(self._sink, linktype=self._linktype, snaplen=snaplen, fcs_octets=fcs)
+            self._pcap = PcapWriter(self.sink, linktype=self._linktype, snaplen=snaplen, fcs_octets=fcs)
         other = next((i.linktype for i in used if i.linktype != self._linktype), None)
         if other is not None:
             needed = f"frames of one link type ({linktype_name(self._linktype)}) in a pcap file"
@@ -199,19 +198,8 @@ class CaptureCopier:
         """Finish the copy and rename it to its final name."""
         if self._pcap is None and self._pcapng is None:  # a capture without frames is valid
             interfaces = self._reader.interfaces
-            self._pcap = PcapWriter(self._sink, linktype=interfaces[0].linktype if interfaces else ETHERNET)
-        self._sink.commit()
-
-    def __enter__(self) -> CaptureCopier:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self._sink.abandon(error)
+            self._pcap = PcapWriter(self.sink, linktype=interfaces[0].linktype if interfaces else ETHERNET)
+        super().close()
 
 
 def _open_ended(block: Block) -> bytes:

@@ -20,7 +20,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ecmproto.errors import CaptureError, EcmprotoError, ExecutorError
@@ -134,9 +133,7 @@ class ForkedCapture:
             each.close()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._running:
             if process.is_alive():
                 process.kill()

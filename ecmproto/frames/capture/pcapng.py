@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.capture.batch import (
     ENHANCED_PACKET,
+    FRAME_ARRAYS,
     INTERFACE_DESCRIPTION,
     OBSOLETE_PACKET,
     SECTION_HEADER,
@@ -78,6 +79,12 @@ def build_options(options: Iterable[tuple[int, bytes]], byte_order: ByteOrder) -
     head = struct.Struct("<HH" if byte_order == "little" else ">HH")
     parts = [head.pack(code, len(value)) + value + bytes(-len(value) % 4) for code, value in options]
     return b"".join([*parts, bytes(4)]) if parts else b""
+
+
+def build_block(kind: int, body: bytes, byte_order: ByteOrder) -> bytes:
+    """Return a block of type ``kind``; ``body`` contains the octets between the two length fields."""
+    kind_octets, length = (each.to_bytes(4, byte_order) for each in (kind, len(body) + 12))
+    return kind_octets + length + body + length
 
 
 UInt64 = NDArray[np.uint64]
@@ -341,24 +348,10 @@ class PcapngParser:
         order = np.argsort(np.concatenate([np.flatnonzero(~simple), np.flatnonzero(simple)]), kind="stable")
         one = self._enhanced(source, records[:, ~simple], base[~simple])
         other = self._simple(source, records[:, simple], base[simple])
-
-        def merged(name: str) -> NDArray[np.int64]:
-            joined: NDArray[np.int64] = np.concatenate([getattr(one, name), getattr(other, name)])
-            return joined[order]
-
-        return Batch(
-            buffer=source.buffer,
-            offset=merged("offset"),
-            captured=merged("captured"),
-            original=merged("original"),
-            time_ns=merged("time_ns"),
-            interface=merged("interface"),
-            record_offset=records[0],
-            record_length=merged("record_length"),
-            first=self.frames,
-            timed=~simple,
-            records=one.records,
-        )
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(one, name), getattr(other, name)])[order] for name in FRAME_ARRAYS
+        }
+        return Batch(buffer=source.buffer, **arrays, first=self.frames, timed=~simple, records=one.records)
 
     def _times(self, ticks: NDArray[np.uint64], interface: NDArray[np.int64]) -> NDArray[np.int64]:
         clocks = list(self._clocks)

@@ -15,7 +15,6 @@ import io
 import os
 import sys
 from collections.abc import Hashable, Iterator
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from ecmproto.errors import CaptureError, ParameterError
@@ -267,9 +266,7 @@ class CaptureReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

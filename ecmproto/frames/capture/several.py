@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import os
 import struct
 from collections import Counter, deque
@@ -25,6 +24,7 @@ import numpy as np
 
 from ecmproto.errors import CaptureError
 from ecmproto.frames.capture.batch import (
+    FRAME_ARRAYS,
     INTERFACE_DESCRIPTION,
     INTERFACE_STATISTICS,
     SECTION_HEADER,
@@ -39,7 +39,7 @@ from ecmproto.frames.capture.batch import (
 from ecmproto.frames.capture.names import files_named, names_shown
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader, open_capture
 from ecmproto.frames.capture.source import Parser, Shortage, Source
-from ecmproto.frames.capture.writer import PcapngWriter, RecordBuilder, Sink
+from ecmproto.frames.capture.writer import RecordBuilder, interface_block, section_block
 from ecmproto.units import NS_PER_S
 
 Order = Literal["time", "named"]
@@ -154,8 +154,7 @@ class Joining:
         self.warnings: list[str] = []
         """Warnings for dropped blocks."""
         self._pending: deque[Block] = deque()
-        self._described = _Descriptions()
-        self.give(SECTION_HEADER, self._described.section())
+        self.give(SECTION_HEADER, section_block(_MERGED_ORDER))
 
     @property
     def state(self) -> Hashable:
@@ -180,7 +179,7 @@ class Joining:
             self.give(INTERFACE_DESCRIPTION, block.octets)
         else:
             same = dataclasses.replace(same, ticks_per_second=NS_PER_S, offset_s=0)
-            self.give(INTERFACE_DESCRIPTION, self._described.interface(same))
+            self.give(INTERFACE_DESCRIPTION, interface_block(same, _MERGED_ORDER))
         self.interfaces.append(same)
         return number
 
@@ -471,44 +470,15 @@ def _in_order(parts: Sequence[tuple[Batch, Int64]], first: int) -> Batch:
     buffer = np.concatenate([batch.buffer for batch in batches]) if len(batches) > 1 else batches[0].buffer
     buffer.flags.writeable = False
     timed = [np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed for batch in batches]
-
-    def joined(name: str) -> Int64:
-        values: Int64 = np.concatenate([getattr(batch, name) for batch in batches])[order]
-        return values
-
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(batch, name) for batch in batches])[order] for name in FRAME_ARRAYS
+    }
+    for name in ("offset", "record_offset"):
+        arrays[name] += base[order]
     return Batch(
         buffer=buffer,
-        offset=joined("offset") + base[order],
-        captured=joined("captured"),
-        original=joined("original"),
-        time_ns=joined("time_ns"),
-        interface=joined("interface"),
-        record_offset=joined("record_offset") + base[order],
-        record_length=joined("record_length"),
+        **arrays,
         first=first,
         timed=None if all(each.all() for each in timed) else np.concatenate(timed)[order],
         records=_MERGED_RECORDS,
     )
-
-
-class _Descriptions:
-    """Writer of the first blocks of a pcapng capture."""
-
-    def __init__(self) -> None:
-        self._octets = io.BytesIO()
-        self._writer = PcapngWriter(Sink("-", self._octets), interfaces=(), byte_order=_MERGED_ORDER)
-
-    def section(self) -> bytes:
-        """Return the section header block."""
-        return self._drain()
-
-    def interface(self, interface: Interface) -> bytes:
-        """Return the description block of an interface with times in ns."""
-        self._writer.add_interface(interface)
-        return self._drain()
-
-    def _drain(self) -> bytes:
-        octets = self._octets.getvalue()
-        self._octets.seek(0)
-        self._octets.truncate()
-        return octets

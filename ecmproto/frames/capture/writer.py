@@ -28,6 +28,7 @@ from ecmproto.frames.capture.batch import (
     ENHANCED_PACKET,
     ETHERNET,
     INTERFACE_DESCRIPTION,
+    SECTION_HEADER,
     Batch,
     Block,
     ByteOrder,
@@ -45,6 +46,7 @@ from ecmproto.frames.capture.pcapng import (
     IF_SPEED,
     IF_TSOFFSET,
     IF_TSRESOL,
+    build_block,
     build_options,
 )
 from ecmproto.frames.capture.source import zstd_module
@@ -395,11 +397,32 @@ _SHB_APPLICATION = 4
 Target = str | os.PathLike[str] | Sink
 
 
-class _CaptureWriter:
+class Output:
+    """Base of writers to a sink, which is finished after success and abandoned after an exception."""
+
+    sink: Sink
+
+    def close(self) -> None:
+        """Finish the capture and rename it to its final name."""
+        self.sink.commit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.sink.abandon(error)
+
+
+class _CaptureWriter(Output):
     """The base class of both writers; ``builder`` builds the records."""
 
     def __init__(self, target: Target, builder: RecordBuilder, *, force: bool) -> None:
-        self.sink: Sink = target if isinstance(target, Sink) else open_sink(target, force=force)
+        self.sink = target if isinstance(target, Sink) else open_sink(target, force=force)
         self.builder = builder
         self.frames: int = 0
         self.warnings: list[str] = []
@@ -458,21 +481,6 @@ class _CaptureWriter:
 
     def _check(self, captured: NDArray[np.int64], interface: NDArray[np.int64]) -> None:
         raise NotImplementedError
-
-    def close(self) -> None:
-        """Finish the capture and rename it to its final name."""
-        self.sink.commit()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.sink.abandon(error)
 
 
 class PcapWriter(_CaptureWriter):
@@ -558,12 +566,8 @@ class PcapngWriter(_CaptureWriter):
         builder = RecordBuilder(format="pcapng", byte_order=byte_order, resolution=resolution)
         super().__init__(target, builder, force=force)
         self.interfaces: list[Interface] = []
-        self._order = "<" if byte_order == "little" else ">"
         if not bare:
-            options = [(COMMENT, comment.encode())] if comment is not None else []
-            options.append((_SHB_APPLICATION, b"ecmproto"))
-            body = struct.pack(self._order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
-            self.write_block(self._block(0x0A0D0D0A, body + build_options(options, self.builder.byte_order)))
+            self.write_block(section_block(byte_order, comment=comment))
             for interface in interfaces:
                 self.add_interface(interface)
 
@@ -596,18 +600,22 @@ class PcapngWriter(_CaptureWriter):
         self._check(batch.captured, batch.interface)
         record = self.builder.from_batch(batch).tobytes()
         options = build_options([(COMMENT, comment.encode())], self.builder.byte_order)
-        self.write_block(self._block(6, record[8:-4] + options))
+        self.write_block(build_block(ENHANCED_PACKET, record[8:-4] + options, self.builder.byte_order))
         self.frames += 1
-
-    def _block(self, kind: int, body: bytes) -> bytes:
-        total = len(body) + 12
-        return struct.pack(self._order + "II", kind, total) + body + struct.pack(self._order + "I", total)
 
     def _check(self, captured: NDArray[np.int64], interface: NDArray[np.int64]) -> None:
         if len(interface) and not 0 <= int(interface.min()) <= int(interface.max()) < len(self.interfaces):
             needed = f"one of the {len(self.interfaces)} interfaces described"
             got = str(max(int(interface.max()), -int(interface.min())))
             raise EncodeError(layer="enhanced packet block", field="interface", needed=needed, got=got)
+
+
+def section_block(byte_order: ByteOrder, *, comment: str | None = None) -> bytes:
+    """Return the header block of a section of unknown length."""
+    options = [(COMMENT, comment.encode())] if comment is not None else []
+    options.append((_SHB_APPLICATION, b"ecmproto"))
+    body = struct.pack(("<" if byte_order == "little" else ">") + "IHHq", 0x1A2B3C4D, 1, 0, -1)
+    return build_block(SECTION_HEADER, body + build_options(options, byte_order), byte_order)
 
 
 def interface_block(interface: Interface, byte_order: ByteOrder) -> bytes:
@@ -627,10 +635,7 @@ def interface_block(interface: Interface, byte_order: ByteOrder) -> bytes:
         options.append((IF_TSOFFSET, interface.offset_s.to_bytes(8, byte_order, signed=True)))
     order = "<" if byte_order == "little" else ">"
     body = struct.pack(order + "HHI", interface.linktype, 0, interface.snaplen)
-    body += build_options(options, byte_order)
-    total = len(body) + 12
-    head = struct.pack(order + "II", INTERFACE_DESCRIPTION, total)
-    return head + body + struct.pack(order + "I", total)
+    return build_block(INTERFACE_DESCRIPTION, body + build_options(options, byte_order), byte_order)
 
 
 def packet_block(
@@ -647,6 +652,4 @@ def packet_block(
         order + "5I", interface.local_index, ticks >> 32, ticks & 0xFFFFFFFF, len(octets), len(octets)
     )
     options = build_options([(COMMENT, comment.encode())], byte_order) if comment else b""
-    body = head + octets + bytes(-len(octets) % 4) + options
-    total = len(body) + 12
-    return struct.pack(order + "II", ENHANCED_PACKET, total) + body + struct.pack(order + "I", total)
+    return build_block(ENHANCED_PACKET, head + octets + bytes(-len(octets) % 4) + options, byte_order)

@@ -15,7 +15,6 @@ packet. The reader restores the tag in the space that the kernel reserves before
 
 from __future__ import annotations
 
-import io
 import mmap
 import select
 import struct
@@ -27,7 +26,9 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import InterfaceGoneError, counted
 from ecmproto.frames.capture.batch import (
+    INTERFACE_DESCRIPTION,
     INTERFACE_STATISTICS,
+    SECTION_HEADER,
     Batch,
     Block,
     ByteOrder,
@@ -64,10 +65,10 @@ from ecmproto.frames.capture.linux.packet_socket import (
     use_hardware_clock,
 )
 from ecmproto.frames.capture.linux.receiver import LITTLE, restore_tag
-from ecmproto.frames.capture.pcapng import build_options
+from ecmproto.frames.capture.pcapng import build_block, build_options
 from ecmproto.frames.capture.reader import ParsedReader
 from ecmproto.frames.capture.source import Parser, Shortage, Source
-from ecmproto.frames.capture.writer import PcapngWriter, Sink
+from ecmproto.frames.capture.writer import interface_block, section_block
 from ecmproto.kernels.kernel import compiled
 from ecmproto.units import NS_PER_S
 
@@ -385,16 +386,10 @@ _START, _END, _RECEIVED, _DROPPED = 2, 3, 4, 5
 
 def heading_blocks(interface: Interface) -> list[Block]:
     """Return the section header block and the description block of ``interface``, as in `PcapngWriter`."""
-    memory = io.BytesIO()
-    with PcapngWriter(Sink("", memory), interfaces=[interface]):
-        octets = memory.getvalue()
-    blocks = []
-    at = 0
-    while at < len(octets):
-        kind, length = struct.unpack_from("<II", octets, at)
-        blocks.append(_block(kind, octets[at : at + length], at, 0))
-        at += length
-    return blocks
+    section, described = section_block("little"), interface_block(interface, "little")
+    return [
+        _block(SECTION_HEADER, section, 0, 0), _block(INTERFACE_DESCRIPTION, described, len(section), 0)
+    ]  # fmt: skip
 
 
 def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames: int) -> Block:
@@ -406,9 +401,7 @@ def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames:
         (_DROPPED, struct.pack("<Q", counts.dropped)),
     ]
     body = struct.pack("<I", 0) + _time_octets(ended_ns) + build_options(options, "little")
-    total = len(body) + 12
-    octets = struct.pack("<II", INTERFACE_STATISTICS, total) + body + struct.pack("<I", total)
-    return _block(INTERFACE_STATISTICS, octets, 0, frames)
+    return _block(INTERFACE_STATISTICS, build_block(INTERFACE_STATISTICS, body, "little"), 0, frames)
 
 
 def _time_octets(time_ns: int) -> bytes:
