@@ -202,9 +202,7 @@ def _item(name: str, field: Field) -> str:
 
 
 def _meaning(field: Field) -> str:
-    standards = [
-        each for each in field.source.split("; ") if not each.startswith(("S0", "wire-formats"))
-    ]
+    standards = [each for each in field.source.split("; ") if not each.startswith(("S0", "wire-formats"))]
     source = f" ({'; '.join(standards)})" if standards else ""
     return " ".join(f"{field.described}{source}".split())
 

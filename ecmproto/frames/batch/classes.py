@@ -30,9 +30,7 @@ class FrameClasses(NamedTuple):
     occupies: NDArray[np.bool_]
     """Whether the frame occupies queues. MAC Control frames and link-local frames never do."""
     sampled: NDArray[np.bool_]
-    """Whether the frame may be sampled. CNMs, frames with the message EtherType and frames that occupy no
-    queues are excluded.
-    """
+    """Whether the frame may be sampled; not CNMs, other messages, or frames that occupy no queues."""
     answerable: NDArray[np.bool_]
     """Whether a message may be sent to the source. The source must be an individual address and must differ
     from the sender address of messages.

@@ -21,9 +21,7 @@ from ecmproto.frames.capture.source import Shortage, Source
 from ecmproto.frames.capture.writer import interface_block
 
 _MAX_INTERFACES = 1024
-"""Maximum number of interfaces with separate descriptions. Further interfaces with the same type name are
-merged.
-"""
+"""Maximum number of interfaces with own descriptions. Further interfaces of the same type name are merged."""
 
 
 class Deriving(Joining):

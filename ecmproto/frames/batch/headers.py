@@ -91,9 +91,7 @@ def write_ecn(buffer: NDArray[np.uint8], ip: int, codepoint: int) -> None:
 
 @inlined
 def has_no_cpid(buffer: NDArray[np.uint8], at: int, end: int) -> bool:
-    """Return whether the octets at ``at`` cannot be a CPID (see
-    `ecmproto.wire.formats.experimental.is_no_cpid`).
-    """
+    """Return whether the octets at ``at`` cannot be a CPID (see `formats.experimental.is_no_cpid`)."""
     if at + CPID_OCTETS > end:
         return False
     some = 0

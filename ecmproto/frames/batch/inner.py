@@ -153,9 +153,7 @@ def _link_of(ethertype: int) -> int:
 
 @inlined
 def gre_content(buffer: Octets, at: int, stop: int) -> int:
-    """Return the offset after the GRE header at ``at``, or NOWHERE for an incomplete or unsupported
-    header.
-    """
+    """Return the offset after the GRE header at ``at``, NOWHERE for an incomplete or unsupported header."""
     if at + _GRE_OCTETS > stop:
         return NOWHERE
     flags = two_octets(buffer, at)
@@ -606,9 +604,7 @@ class _Unwrapping(Deriving):
                 yield _with_frames(bare, batch, datagrams)
 
     def _with_samples(self, batch: Batch, datagrams: Int64) -> Iterator[Batch]:
-        """Yield the frames of a batch, with the datagrams at some positions replaced by their sampled
-        headers.
-        """
+        """Yield the frames of a batch, with some datagrams replaced by their sampled headers."""
         for part in self.sampling.read(batch, datagrams, self.batch_frames):
             if not len(part.batch):
                 continue
@@ -683,9 +679,7 @@ def _with_frames(bare: Batch, batch: Batch, positions: Int64) -> Batch:
 
 
 def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:
-    """Return the distinct keys in order of appearance, the first index of each, and the key number for each
-    entry.
-    """
+    """Return the distinct keys in order of appearance, their first indices, and each entry's key number."""
     if (keys == keys[0]).all():  # true for most batches, and sorting would be the slowest step
         return keys[:1], np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
     distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)

@@ -147,9 +147,7 @@ class Packet(NamedTuple):
     protocol: int
     """IP protocol after all extension headers, or 0 without a network header."""
     payload: int
-    """Offset of the payload that ``protocol`` announces, or NOWHERE without a payload, as in later
-    fragments.
-    """
+    """Offset of the payload that ``protocol`` announces, NOWHERE without a payload, as in later fragments."""
     transport: int
     """Offset of the UDP or TCP header, or NOWHERE if the two ports are not captured."""
     bth: int

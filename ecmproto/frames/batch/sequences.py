@@ -41,9 +41,7 @@ def psn_steps() -> PsnSteps:
 
 @inlined
 def follow_psn(buffer: Octets, packet: Packet, steps: PsnSteps) -> None:
-    """Update ``steps`` with the PSN difference between this packet and the previous packet for the same queue
-    pair.
-    """
+    """Update ``steps`` with the PSN difference between this and the previous packet of the queue pair."""
     if packet.bth == NOWHERE or packet.bth + _BTH_OCTETS > packet.stop:
         return
     opcode, queue_pair = signed(buffer[packet.bth]), four_octets(buffer, packet.bth + 4) & _PSN_MASK

@@ -36,9 +36,7 @@ _IPV4_AGENT, _IPV6_AGENT = 1, 2
 _FLOWS, _COUNTERS, _EXPANDED_FLOWS, _EXPANDED_COUNTERS, _DISCARDED = range(1, 6)
 """Formats of samples."""
 _RAW_HEADER = 1
-"""Format number of flow records with a sampled header, and of counter records with the generic interface
-counters.
-"""
+"""Format number of flow records with a sampled header, and of generic interface counters."""
 _INTERFACE_OCTETS = 88
 _ETHERNET_HEADER, _IPV4_HEADER, _IPV6_HEADER = 1, 11, 12
 _MIN_OCTETS = 28
@@ -55,9 +53,7 @@ reason of a discard. In SKIPPED entries, NUMBER is the format or the header prot
 """
 _COLUMNS = 10
 SUB_AGENT, SEQUENCE = 4, 5
-"""Columns of a datagram's head. The preceding columns contain the agent's IPv6 address or IPv4-mapped
-address.
-"""
+"""Columns of a datagram's head, after the agent's IPv6 address or IPv4-mapped address."""
 _HEAD_COLUMNS = 6
 SKIPPED_NAMES = ("sample", "flow record", "counter record", "header protocol", "cut datagram")
 _A_SAMPLE, _A_FLOW_RECORD, _A_COUNTER_RECORD, _A_PROTOCOL, _A_CUT = range(len(SKIPPED_NAMES))
@@ -165,9 +161,7 @@ def _flow_records(
     port: int,
     output: int,
 ) -> int:
-    """Add entries for the first sampled header and for all skipped records among the flow records from ``at``
-    on.
-    """
+    """Add entries for the first sampled header and skipped records among the flow records from ``at`` on."""
     result = False
     while at + 8 <= stop:
         kind, end = four_octets(buffer, at), at + 8 + four_octets(buffer, at + 4)
@@ -182,9 +176,7 @@ def _flow_records(
 
 @inlined
 def _counter_records(buffer: Octets, at: int, stop: int, entries: Int64, used: int, head: int) -> int:
-    """Add entries for interface counters and for all skipped records among the counter records from ``at``
-    on.
-    """
+    """Add entries for interface counters and skipped records among the counter records from ``at`` on."""
     while at + 8 <= stop:
         kind, end = four_octets(buffer, at), at + 8 + four_octets(buffer, at + 4)
         if kind == _RAW_HEADER and at + 8 + _INTERFACE_OCTETS <= min(end, stop):
@@ -320,9 +312,7 @@ class SflowReports(Tabular):
     skipped: Mapping[str, int]
     """Number of unread samples, records and headers, by name and format."""
     left_out: int
-    """Number of reports that were dropped because the maximum number of agents, ports or reasons was
-    exceeded.
-    """
+    """Number of reports dropped because the maximum number of agents, ports or reasons was exceeded."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of the table. Columns that a report does not have are ``None``."""

@@ -43,9 +43,7 @@ Mask = NDArray[np.bool_]
 Octets = NDArray[np.uint8]
 
 AUTO = "auto"
-"""Name that selects the device automatically. Each of the first thousand frames must have a stamp of this
-device.
-"""
+"""Name that selects the device whose stamp each of the first thousand frames has."""
 _TRIED_FRAMES = 1000
 _FRAMES_TO_KEY = 1 << 17
 """Maximum number of frames in which the first key frame is searched. A key frame is sent once per second."""
@@ -90,9 +88,7 @@ class Stamp:
     fcs_at: int | None = None
     """Offset of the original FCS of the frame."""
     fcs_valid: tuple[Part, int] | None = None
-    """Number and bit that indicate whether the original FCS is present. ``None`` means that the FCS is always
-    present.
-    """
+    """Number and bit that indicate whether the original FCS is present; ``None`` for always."""
     source: tuple[Part, ...] = ()
     """Positions of the device and the port on which the frame arrived."""
 
@@ -230,17 +226,13 @@ def stamps_of(batch: Batch, stamp: Stamp, trailing: int, ethernet: Mask) -> Stam
 
 
 def _is_near(batch: Batch, time_ns: Int64) -> Mask:
-    """Return a mask of the frames with a stamp within a day of the capture's time, or without a time in the
-    capture.
-    """
+    """Return a mask of the frames with a stamp within a day of the capture's time, or without a time."""
     near = (batch.time_ns > time_ns - _DAY_NS) & (batch.time_ns < time_ns + _DAY_NS)
     return near if batch.timed is None else near | ~batch.timed
 
 
 def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
-    """Return the offset of the key frame's content in the buffer for each frame, or 0 for any other
-    frame.
-    """
+    """Return the offset of the key frame's content in the buffer for each frame, 0 for other frames."""
     result = np.zeros(len(batch), np.int64)
     for key in keys:
         rows = np.flatnonzero(ethernet & (batch.captured >= key.at + _KEY_OCTETS))
@@ -253,9 +245,7 @@ def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
 
 
 def _erspan_at(batch: Batch) -> Int64:
-    """Return the offset of the ERSPAN III header for each frame of a batch, or 0 for a frame without such a
-    header.
-    """
+    """Return the offset of each frame's ERSPAN III header, or 0 for a frame without such a header."""
     header_at = np.zeros(len(batch), np.int64)
     _find_erspan(
         fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),

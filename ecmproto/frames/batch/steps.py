@@ -162,9 +162,7 @@ def tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) 
 
 @inlined
 def moving_octets(buffer: Octets, start: int, index: int, moving: Int64) -> int:
-    """Return the length in octets of a field of the layer at ``start``. ``index`` is the row in
-    ``moving``.
-    """
+    """Return the length in octets of a field of the layer at ``start``; ``index`` is a row in ``moving``."""
     number = number_in(buffer, start, moving, index, COUNT)
     return int(max(0, number * moving[index, SCALE] - moving[index, MINUS]))
 
@@ -318,9 +316,7 @@ def next_format(buffer: Octets, layer: int, start: int, end: int, stop: int, tab
 
 @inlined
 def is_later_fragment(buffer: Octets, layer: int, start: int, tables: ParseTables) -> bool:
-    """Return whether the layer at ``start`` announces a fragment other than the first fragment of a
-    packet.
-    """
+    """Return whether the layer at ``start`` announces a fragment other than the first of a packet."""
     kind = tables.follows[layer]
     if kind == IPV4:
         return value_in(buffer, start, IP_OFFSET) != 0

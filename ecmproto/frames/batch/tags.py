@@ -95,9 +95,7 @@ class FrameTags(NamedTuple):
     """
 
     tag_at: NDArray[np.int32]
-    """Offset of the EtherType before which a new tag is inserted. NOWHERE means that the header is
-    truncated.
-    """
+    """Offset of the EtherType before which a new tag is inserted, NOWHERE for a truncated header."""
     old_at: NDArray[np.int32]
     """Offset of the newest tag that a new tag replaces, or NOWHERE without such a tag."""
     old_tags: NDArray[np.int32]
@@ -218,9 +216,7 @@ def _find_older(
     frames: Int64,
     removals: Removals,
 ) -> None:
-    """Fill ``removals`` with all tags of the type except the first, for the frames with the positions
-    ``frames``.
-    """
+    """Fill ``removals`` with all tags of the type except the first, for the frames ``frames``."""
     frame, first, length = removals
     count = 0
     for i in range(len(offset)):
@@ -293,9 +289,7 @@ def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
 
 @inlined
 def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
-    """Write ``tag`` into the tag whose EtherType is at ``at``, or into the ECN field of the announced IP
-    header.
-    """
+    """Write ``tag`` into the tag whose EtherType is at ``at``, or into the ECN field of that IP header."""
     if layout.is_ecn != 0:
         write_ecn(buffer, at + _TYPE_OCTETS, tag)
         return
@@ -539,9 +533,7 @@ def _rows(name: str, octets: object, count: int) -> Octets:
 
 
 def _check(name: str, values: Int64, minimum: int, maximum: Int64) -> None:
-    """Raise ParameterError for the first value that is outside the range from ``minimum`` to the frame's
-    ``maximum``.
-    """
+    """Raise ParameterError for the first value outside ``minimum`` to the frame's ``maximum``."""
     wrong = (values < minimum) | (values > maximum)
     if wrong.any():
         row = int(np.argmax(wrong))

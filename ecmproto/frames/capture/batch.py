@@ -34,9 +34,7 @@ class Displayed:
         self.last_ns: int | None = None
 
     def show(self, time_ns: int | None) -> None:
-        """Record the time of a displayed frame, clamped to 64 bits; ``None`` means that the frame has no
-        time.
-        """
+        """Record the time of a displayed frame, clamped to 64 bits; ``None`` for a frame without time."""
         if time_ns is not None:
             self.last_ns = in_64_bits(time_ns)
 

@@ -111,9 +111,7 @@ def _value_type(field: FilterField, addresses: Addresses) -> Any:
 
 
 def dictionary_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with dictionary encoding for every text column, including addresses and lists of
-    text.
-    """
+    """Return a schema with dictionary encoding for every text column, also for addresses and lists."""
     pa = arrow()
     encoded = pa.dictionary(pa.int32(), pa.string())
     fields = []
@@ -207,9 +205,7 @@ def _array(column: Column, kind: Any, presence: _Presence) -> Any:
 
 
 def _flat(column: Column, kind: Any, presence: _Presence) -> Any:
-    """Return an Arrow array of a column with at most one value per frame, and null for frames without a
-    value.
-    """
+    """Return an Arrow array of a column with at most one value per frame; null means no value."""
     pa = arrow()
     values = column.values
     if isinstance(values, Stretches):

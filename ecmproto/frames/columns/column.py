@@ -167,9 +167,7 @@ class Column:
         return bounds
 
     def select(self, indices: Any) -> Column:
-        """Return a column of the same frames with the values at indices, or with the values selected by a
-        mask.
-        """
+        """Return a column of the same frames with the values at indices, or selected by a mask."""
         values: Values = (
             self.values[indices] if isinstance(self.values, np.ndarray) else self.values.select(indices)
         )

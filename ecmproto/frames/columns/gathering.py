@@ -387,9 +387,7 @@ KINDS = _TAILS + MAX_FORMATS
 _FAR = 1 << 40
 _FIXED = np.full(_TAILS, _FAR, np.int64)
 _FIXED[: len(FORMATS)] = [_FAR if cls.moving else cls.fixed_octets for cls in FORMATS]
-"""Fixed size in octets of each layer type. A type without a variable last field has a size larger than any
-frame.
-"""
+"""Fixed size in octets of each layer type, larger than any frame for types without a variable field."""
 _NUMBERS = LAST_FIELD + 1
 
 

@@ -125,9 +125,7 @@ class BatchLayers:
         )
 
     def protocols(self, nesting: Nesting = "") -> Texts:
-        """Return the names of the layers of each frame, restricted to the inner or outer frame by
-        ``nesting``.
-        """
+        """Return the names of each frame's layers, restricted to the inner or outer frame by ``nesting``."""
         codes: dict[str, int] = {}
         tables = []
         for part in self.parts:

@@ -100,9 +100,7 @@ class LayoutCache(NamedTuple):
     layout: Int64
     """One row per layout, with the columns above."""
     word: Uint64
-    """One row per word of a layout: its offset in the frame, the mask of its decisive bits, and their
-    values.
-    """
+    """One row per word of a layout: offset in the frame, mask of the decisive bits, and their values."""
     layer: Int64
     """One row per layer of a layout: its number, its offset in the frame, and its length in octets."""
 
@@ -246,9 +244,7 @@ def _differs(word: Uint64, at: np.uint64, buffer: Octets, start: int) -> np.uint
 
 @inlined
 def variant(cache: LayoutCache, number: int, buffer: Octets, start: int) -> int:
-    """Return the layout of a frame: ``number``, or the next number if possible padding contains other octets
-    than zeros.
-    """
+    """Return the layout of a frame: ``number``, or the next number if possible padding is not zero."""
     zeros = cache.layout[np.uint64(number), ZEROS]
     if zeros > 0 and not all_zero(buffer, start + cache.layout[np.uint64(number), TAIL], zeros):
         return number + 1
@@ -300,9 +296,7 @@ class WalkResult(NamedTuple):
     exact: bool
     """Whether longer frames may have other layers."""
     length_at: int
-    """Offset of a length field that determines the end of the frame; NO_LENGTH if the frame has no such
-    field.
-    """
+    """Offset of a length field that determines the end of the frame; NO_LENGTH without such a field."""
     port_at: int
     """Offset of a UDP destination port; NO_LENGTH if the frame has none."""
 

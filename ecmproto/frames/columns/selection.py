@@ -73,9 +73,7 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 
 _SPARSE = 2
-"""Divisor for a threshold: if fewer than 1 / ``_SPARSE`` of all frames remain, the remaining frames are
-copied.
-"""
+"""Divisor: if fewer than 1 / ``_SPARSE`` of all frames remain, the remaining frames are copied."""
 
 
 def selected(

@@ -167,9 +167,7 @@ class Listing(ABC):
         )
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
-        """Return a mask of the frames that `record` must write, whatever their layers; ``None`` for no
-        frames.
-        """
+        """Return a mask of the frames that `record` must write, whatever their layers; ``None`` for none."""
         return commented(batch) if self.commented else None
 
 
@@ -200,9 +198,7 @@ class Record:
     since_first_ns: int | None = 0
     since_previous_ns: int | None = 0
     since_displayed_ns: int | None = 0
-    """Time in ns since the first frame of the capture, the previous frame, or the previously displayed
-    frame.
-    """
+    """Time in ns since the first, the previous, or the previously displayed frame of the capture."""
 
     def __getitem__(self, key: type[Layer] | str) -> Any:
         """Return a layer or the value of a field, as ``record.frame[key]`` does."""
@@ -295,9 +291,7 @@ def moment_text(time_ns: int) -> str:
 def decode_linktype(
     linktype: int, octets: bytes, *, original_octets: int = 0, ethertypes: EtherTypes = DEFAULT
 ) -> Frame:
-    """Decode a frame of a link type other than Ethernet with the lax decoder, as far as its headers are
-    supported.
-    """
+    """Decode a frame of another link type than Ethernet laxly, as far as its headers are supported."""
     first = first_format(linktype, octets)
     frame = decode_lax(octets, first=first, original_octets=original_octets, ethertypes=ethertypes)
     # Padding to 60 octets exists only on Ethernet.
@@ -315,9 +309,7 @@ _END_OCTETS = 4
 
 
 def commented(batch: Batch) -> NDArray[np.bool_]:
-    """Return a mask of the frames of ``batch`` for which `ecmproto.frames.capture.comments` returns
-    comments.
-    """
+    """Return a mask of the frames of ``batch`` with comments (`ecmproto.frames.capture.comments`)."""
     mask = np.zeros(len(batch), np.bool_)
     if batch.records is None or batch.records.format != "pcapng":
         return mask

@@ -329,9 +329,7 @@ def _joined(parts: Sequence[Elements], separator: str) -> Elements:
 
 
 class _FrameParts:
-    """The summaries of the layers of one frame; ``first`` is the index of its first layer in the whole
-    chain.
-    """
+    """The summaries of one frame's layers; ``first`` is the index of its first layer in the whole chain."""
 
     def __init__(self, formats: Formats, first: int, outer: _FrameParts | None) -> None:
         self._formats, self._first, self._outer = formats, first, outer

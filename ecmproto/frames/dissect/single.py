@@ -390,9 +390,7 @@ def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
 
 
 def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
-    """Yield ``pieces``, shown only if the source of the sampled frame differs from the message's
-    destination.
-    """
+    """Yield ``pieces``, shown only if the sampled frame's source is not the message's destination."""
     headers = [index for index, cls in enumerate(path.layers) if cls in (Ethernet, ITag)]
     if not headers or sampled.layers[:1] != (Ethernet,):
         return

@@ -137,15 +137,11 @@ class _Translator:
         return self._carried(test) if exact is None else exact
 
     def wrapped(self) -> Condition:
-        """Return a condition that is true for frames that contain a wrapped frame, which may have any
-        layer.
-        """
+        """Return a condition that is true for frames with a wrapped frame, which may have any layer."""
         return self._wrapped_at(_TYPE, _MAX_TAGS)
 
     def _wrapped_at(self, at: Value, more: int) -> Condition:
-        """Return a condition that is true for possible wrappers, by the EtherType at an offset or after
-        tags.
-        """
+        """Return a condition that is true for possible wrappers, by the EtherType at ``at`` or after tags."""
         steps = {*self._tags, self._ethertypes.cn_tag}
         snap = Value(offset=at.offset + _SNAP_OCTETS, octets=2)
         has_snap = all_of(
@@ -224,9 +220,7 @@ class _Translator:
         return all_of(*conditions, self._outer_tag(test))
 
     def _formats_types(self, field: FilterField) -> frozenset[int] | None:
-        """Return the EtherTypes that precede the layers of a field; ``None`` if the EtherTypes are
-        unknown.
-        """
+        """Return the EtherTypes before the layers of a field; ``None`` if the EtherTypes are unknown."""
         if field.inner:
             return self._any_of([cls for cls in FORMATS if cls.shows is not None])
         if field.origin != "layers":
@@ -273,9 +267,7 @@ class _Translator:
         return any_of(condition, all_of(tagged, self._within(types, following, more - 1)))
 
     def _outer_tag(self, test: _Leaf) -> Condition:
-        """Return a test of VLAN tags as a condition of the outermost tag; frames with more tags are
-        accepted.
-        """
+        """Return a test of VLAN tags as a condition of the outermost tag; more tags are accepted."""
         field = _single_field(test)
         if field is None or field.inner or not field.sources:
             return ALWAYS

@@ -374,9 +374,7 @@ class _CaptureTimes:
         self._first_ns: int | None = None
         self._last_ns: int | None = None
         self._rising: NDArray[np.int64] = np.empty(0, np.int64)
-        """Increasing times at the start of the capture, used when this capture part is joined to an earlier
-        part.
-        """
+        """Increasing times at the start of the capture, for a join with an earlier part."""
         self.backwards = 0
 
     def see(self, time_ns: NDArray[np.int64]) -> None:
@@ -532,9 +530,7 @@ def add_all(
 
 _MAX_PART_OCTETS = 256 << 20
 _PARTS_EACH = 4
-"""Minimum number of parts per process. Small parts keep the processes from waiting for one another at the
-end.
-"""
+"""Minimum number of parts per process. Small parts keep processes from waiting at the end."""
 
 
 def _part_octets(path: str | os.PathLike[str], processes: int) -> int:

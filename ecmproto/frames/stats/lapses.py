@@ -46,18 +46,14 @@ class Gap(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
-    """Gaps that are longer than the quanta allow, without the processor time that the host took from the
-    sender.
-    """
+    """Gaps longer than the quanta allow, without the processor time that the host took from the sender."""
 
     gaps: int
     lapsed_ns: int
     longest_ns: int
     """Longest gap in ns, even if the quanta cover the gap."""
     first: tuple[Gap, ...]
-    """First 1000 gaps. The list includes gaps that the quanta cover after the subtraction of the processor
-    time.
-    """
+    """First 1000 gaps, with gaps that the quanta cover after subtraction of the processor time."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -79,9 +75,7 @@ class Held:
     first_lapse_ns: int | None
     """End of the first pause that lapsed, on the clock of the receiver."""
     late: Int64 = dataclasses.field(repr=False)
-    """Row for each gap: time of the frame before the gap, end of the pause, and time of the frame after the
-    gap.
-    """
+    """Row for each gap: times of the frames before and after the gap, with the end of the pause between."""
 
     def remaining(self, stolen: Int64) -> Remaining:
         """Return the gaps that remain after subtraction of the intervals ``stolen``.
@@ -119,9 +113,7 @@ class Held:
 
 
 class _ClassState:
-    """Counts of one class, and the state after the latest frame of the class. This class declares a
-    record.
-    """
+    """Counts of one class, and the state after the class's latest frame. This class declares a record."""
 
     frames: int
     releases: int
@@ -189,9 +181,7 @@ def _follow(
     classes: Sequence[_ClassState],
     late: Int64,
 ) -> int:
-    """Count frames in the state of their ``classes``, write gaps to ``late``, and return the number of
-    gaps.
-    """
+    """Count frames in the state of their ``classes``, write gaps to ``late``, return the number of gaps."""
     result = 0
     for row in range(len(offset)):
         at = offset[row]

@@ -79,9 +79,7 @@ class NeighbourCounts:
 
     def __init__(self) -> None:
         self.latest: dict[tuple[int, int], Latest] = {}
-        """Latest frames by interface and source address. The address is 0 if the link layer has no
-        addresses.
-        """
+        """Latest frames by interface and source address, which is 0 on a link layer without addresses."""
         self.left_out: int = 0
 
     def add(self, counted: CountedBatch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> None:
@@ -204,9 +202,7 @@ def _applications(frame: Frame) -> Iterable[AppPriority]:
 
 
 def _identifier(value: bytes, mac_subtype: int) -> str:
-    """Return a chassis identifier or port identifier as text: a MAC address, a text, or hexadecimal
-    digits.
-    """
+    """Return a chassis or port identifier as text: a MAC address, a text, or hexadecimal digits."""
     subtype, octets = value[:1], value[1:]
     if subtype == bytes([mac_subtype]) and len(octets) == _MAC_OCTETS:
         return mac_text(octets)

@@ -100,9 +100,7 @@ class PauseState(NamedTuple):
     transitions: Int64
     """Number of transitions from not paused to paused, by sender and class."""
     expired: Int64
-    """Number of expired pauses, by sender and class. An expired pause was neither renewed nor ended by a
-    frame.
-    """
+    """Number of expired pauses, neither renewed nor ended by a frame, by sender and class."""
     open: Int64
     """Whether the latest frame had a pause time greater than 0, by sender and class."""
     left: Int64

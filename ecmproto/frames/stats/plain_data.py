@@ -42,9 +42,7 @@ the second number times the size of the packed data. Real states have a ratio of
 """
 _LEVEL = 1
 _SHORT_OCTETS = 512
-"""Maximum size in octets of an array that is stored uncompressed. A state has hundreds of such small
-arrays.
-"""
+"""Maximum size in octets of an array that is stored uncompressed. A state has hundreds of such arrays."""
 
 
 def plain_value(cls: _Class) -> _Class:
@@ -159,9 +157,7 @@ class _Writer:
             setattr(subject, name, self.value(plain, attributes[name]))
 
     def value(self, plain: Any, existing: Any) -> Any:
-        """Return the value for plain data. If the value is an object, the data is loaded into
-        ``existing``.
-        """
+        """Return the value for plain data. If the value is an object, load the data into ``existing``."""
         if isinstance(plain, list | tuple):
             return self._values(plain, existing)
         if not isinstance(plain, dict):

@@ -49,13 +49,9 @@ MAX_HOSTS = 4096
 MAX_QUEUE_PAIRS = 2048
 """Maximum number of rows. A row is a queue pair in one direction."""
 MAX_IN_PAIR = 16
-"""Maximum number of queue pairs between two addresses, per direction, that CNPs and acknowledges are compared
-with.
-"""
+"""Maximum number of queue pairs in one direction that CNPs and acknowledges are compared with."""
 MAX_DELAYS = 1024
-"""Maximum number of rows with delays. Each row is for a queue pair with CNPs and a queue pair with marked
-frames.
-"""
+"""Maximum number of rows with delays, each for a queue pair with CNPs and one with marked frames."""
 MAX_STORED = 1 << 16
 """Maximum number of RoCE frames that are stored for a join with an earlier count."""
 
@@ -154,13 +150,9 @@ class RoceState(NamedTuple):
     reverse: Int64
     """Number of the pair with source and destination exchanged, or NO_NUMBER without such a pair."""
     first_cnp: Int64
-    """Time of the first CNP after the stored frames, by row. _NO_TIME means that the delay of this CNP is
-    already counted.
-    """
+    """Time of the first CNP after the stored frames, by row; _NO_TIME if its delay is already counted."""
     first_since: Int64
-    """Time from which the delay of ``first_cnp`` counts, by row and slot, as far as this count includes the
-    time.
-    """
+    """Time from which the delay of ``first_cnp`` counts, by row and slot, if this count includes it."""
     delay_rows: Int64
     """Number of rows with delays."""
 
@@ -524,9 +516,7 @@ class RoceCounts:
     def _add_first_cnp(
         self, own: int, theirs: int, later: RoceCounts, before: RoceState, numbers: Int64
     ) -> None:
-        """Add the delay of the first CNP after the stored frames. This delay may start in the earlier
-        frames.
-        """
+        """Add the delay of the first CNP after the stored frames, which may start in earlier frames."""
         here, other = self._state, later._state
         time_ns = int(other.first_cnp[theirs])
         if time_ns == _NO_TIME:

@@ -64,9 +64,7 @@ class _Items:
         self._octets = np.zeros((MAX_RATES, 2, 0))
 
     def add(self, rate: Int64, item: Int64, octets: Int64) -> None:
-        """Add frames. ``rate`` and ``item`` contain the numbers of their sampling rates and of their
-        items.
-        """
+        """Add frames. ``rate`` and ``item`` contain the numbers of their sampling rates and items."""
         if not self._frames.size and (item == _NO_ITEM).all():
             return
         if self._frames.shape[2] < self._count:

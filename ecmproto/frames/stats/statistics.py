@@ -269,9 +269,7 @@ class MessageFlow:
     kind: str
     cpid: int = field(metadata=CPID)
     flow_id: int | None
-    """Flow ID in the CN-TAG (0 without a CN-TAG) or in the E²CM message. ``None`` means that the messages
-    have no flow ID.
-    """
+    """Flow ID in the CN-TAG (0 without a CN-TAG) or in the E²CM message, ``None`` without a flow ID."""
     destination: bytes | None
     """Station that receives the messages, or ``None`` for a link layer without addresses."""
     frames: int = field(metadata=in_json(also="frames_per_s"))
@@ -346,9 +344,7 @@ def _whom(priority: int | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPause:
-    """The pauses of one class. If ``priority`` is ``None``, the class is PAUSE, which stops the whole
-    link.
-    """
+    """The pauses of one class. A ``priority`` of ``None`` is PAUSE, which stops the whole link."""
 
     priority: int | None
     pauses: int
@@ -431,9 +427,7 @@ class PauseStorm:
     """Start of the pause at the beginning of the detection time."""
     detected_ns: int
     restored_ns: int | None
-    """End of the restoration time without pauses. ``None`` means that the storm was not over at the end of
-    the capture.
-    """
+    """End of the restoration time without pauses; ``None`` for a storm that was not over at the end."""
     frames_left: int | None = field(metadata=in_json(also="seen"))
     """Number of frames of the priority that left the stopped port within the detection time, while the pause
     was in force.
@@ -509,9 +503,7 @@ class PfcFrames:
     frames: int
     valid: int
     lossless: tuple[int, ...] | None
-    """Priorities that may be paused. ``None`` means that no priorities are declared, so any priority may be
-    paused.
-    """
+    """Priorities that may be paused; ``None`` without declared priorities means any priority."""
     faults: tuple[PfcFault, ...]
 
 
@@ -524,9 +516,7 @@ class AppPriority:
     """The priorities that a station advertises for an application."""
 
     selector: str
-    """Type of the application identifier: "ethertype", "tcp port", "udp port", "port" (TCP or UDP) or
-    "dscp".
-    """
+    """Type of the identifier: "ethertype", "tcp port", "udp port", "port" (TCP or UDP) or "dscp"."""
     protocol: int
     priorities: tuple[int, ...]
 
@@ -647,9 +637,7 @@ class QueuePair:
     ce_frames: int
     """Number of CE-marked frames, without CNPs."""
     cnps: int = field(metadata=in_json(also="cnps_per_s"))
-    """Number of CNPs among the frames. These CNPs slow down this queue pair, which sends in the opposite
-    direction.
-    """
+    """Number of CNPs among the frames, which slow this queue pair's sending in the other direction."""
     acknowledges: int
     receiver_not_ready: int
     naks: Mapping[str, int]
@@ -677,13 +665,9 @@ class QueuePair:
     cnps_against: int
     """Number of CNPs that were sent back because of these frames, as far as this relation is certain."""
     naks_against: Mapping[str, int] = field(metadata=in_json(also="refusals_against"))
-    """Number of NAKs per code and of receiver-not-ready replies to these frames, as far as this relation is
-    certain.
-    """
+    """Number of NAKs per code and of receiver-not-ready replies that certainly answer these frames."""
     delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
-    """Distribution of the delay of CNPs in ns. A delay is the time from the first CE-marked frame after a CNP
-    to the next CNP.
-    """
+    """Distribution of CNP delays in ns, from the first CE-marked frame after a CNP to the next CNP."""
     first_ce_ns: int | None = field(metadata=_LEFT_OUT)
     """Time of the first CE-marked frame."""
 
@@ -710,9 +694,7 @@ class QueuePair:
 
     @property
     def retransmission(self) -> str | None:
-        """Type of retransmission after a NAK: `GO_BACK_N`, `SELECTIVE_REPEAT`, or ``None`` if
-        undetermined.
-        """
+        """Type of retransmission after a NAK: `GO_BACK_N`, `SELECTIVE_REPEAT`, ``None`` if undetermined."""
         if self.go_backs is None or self.selective_repeats is None or self.go_backs == self.selective_repeats:
             return None
         return GO_BACK_N if self.go_backs > self.selective_repeats else SELECTIVE_REPEAT
@@ -804,14 +786,10 @@ class Sample:
     one_in: tuple[int, ...]
     """Numbers of frames per sampled frame. Each number is a sampling rate in the capture."""
     every: bool
-    """Whether exactly every N-th frame was sampled. Otherwise each frame was sampled with the same
-    probability.
-    """
+    """Whether exactly every N-th frame was sampled, not each frame with the same probability."""
     frames: int
     unknown_frames: int
-    """Number of frames that no estimate includes, because their sampling rate is unknown or the table of
-    rates is full.
-    """
+    """Number of frames in no estimate: their sampling rate is unknown or the table of rates is full."""
     estimates: tuple[Estimate, ...]
     not_estimated: tuple[str, ...] = (
         "time paused, storms and renewals of pauses", "gaps and repeats of PSNs", "delay of CNPs",
@@ -890,9 +868,7 @@ class Statistics(Tabular):
         return result
 
     def interface_name(self, index: int) -> str:
-        """Return the name of an interface in the capture, or its number. The name can contain any
-        characters.
-        """
+        """Return the name of an interface in the capture, with any characters, or its number."""
         return self.interfaces[index].name or f"interface {index}"
 
     def records(self) -> list[dict[str, Any]]:

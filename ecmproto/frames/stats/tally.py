@@ -57,9 +57,7 @@ def usable_times(batch: Batch) -> NDArray[np.bool_]:
 
 
 def counted_batch(batch: Batch, columns: Columns, slots: Int64, timed: NDArray[np.bool_]) -> CountedBatch:
-    """Return a batch with its columns. ``slots`` contains the intervals of the frames in the mask
-    ``timed``.
-    """
+    """Return a batch with its columns. ``slots`` contains the intervals of the frames in ``timed``."""
     every = np.full(len(batch), NO_SLOT, np.int64)
     every[timed] = slots
     return CountedBatch(batch=batch, columns=columns, slots=every)
@@ -378,9 +376,7 @@ class Distributions:
         self._ends: Int64 = np.zeros((3, 0), np.int64)
 
     def add(self, rows: Int64, values: NDArray[np.integer], count: int) -> None:
-        """Add one value to each row of ``rows``, and skip NO_NUMBER. ``count`` is the total number of
-        rows.
-        """
+        """Add one value to each row of ``rows``, skip NO_NUMBER. ``count`` is the total number of rows."""
         self._grow(count)
         _add_values(fixed(rows), fixed(values.astype(np.int64)), self._counts, *self._ends)
 

@@ -197,9 +197,7 @@ def telling_fields(kind: type[Layer]) -> tuple[str, ...]:
 
 
 def kind_of(tag: Layer) -> TagFormat:
-    """Return the format of a tag, with the values that distinguish the tag from others with the same
-    EtherType.
-    """
+    """Return the format of a tag, with the values that distinguish it from tags with its EtherType."""
     constants = {name: getattr(tag, name) for name in telling_fields(type(tag))}
     return TagFormat(format=type(tag), constants=constants)
 

@@ -18,9 +18,7 @@ PROBE_FWD, PROBE_REV = 3, 4
 
 @layer("e2cm", title="E²CM frame", source="S002; wire-formats 6", protocol=2)
 class E2CM(Sampling):
-    """Feedback of a congestion point, a forward probe (FWD) or a returned probe (REV), depending on
-    ``type``.
-    """
+    """Feedback of a congestion point, a forward probe (FWD) or a returned probe (REV), by ``type``."""
 
     cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",

@@ -19,9 +19,7 @@ NO_NEXT_HEADER = 59
 
 SOURCE_IP, DESTINATION_IP = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
 SOURCE_IP6, DESTINATION_IP6 = (bytes.fromhex(f"20010db8{i:024x}") for i in (1, 2))
-"""IPv4 and IPv6 addresses of crafted frames. The addresses are reserved for documentation (RFC 5737, RFC
-3849).
-"""
+"""IPv4 and IPv6 addresses of crafted frames, reserved for documentation (RFC 5737, RFC 3849)."""
 SOURCE_PORT, DESTINATION_PORT = 49152, 4792
 """UDP ports of crafted frames: an ephemeral port, and a port without a decoded protocol."""
 SFLOW_PORT = 6343

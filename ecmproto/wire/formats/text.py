@@ -73,9 +73,7 @@ def json_of(field: Field, value: int | bytes) -> int | str:
 
 
 def text_of(field: Field, value: int | bytes) -> str:
-    """Return a field's value as one word. EtherTypes and flags are in hex; other values are as in
-    `json_of`.
-    """
+    """Return a field's value as one word: EtherTypes and flags in hex, other values as in `json_of`."""
     if isinstance(value, int) and field.meta.base == "hex" and field.kind != "cpid":
         if field.meta.length_name and value <= MAX_LENGTH:
             return str(value)

@@ -88,9 +88,7 @@ class E2CM(Sampling, LastLayer):
     dispatch_hook: Any = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
-        """Return 1 if a REV probe has the flow and CPID address of the FWD probe ``other`` (wire-formats
-        6).
-        """
+        """Return 1 if a REV probe has the flow and CPID address of FWD probe ``other`` (wire-formats 6)."""
         return int(
             isinstance(other, E2CM)
             and self.type == PROBE_REV

@@ -171,9 +171,7 @@ class InterfaceReader(ParsedReader):
         return self._live.counts()
 
     def stop(self) -> None:
-        """Stop the reader after the frames that have arrived; a signal handler or another thread may call
-        this.
-        """
+        """Stop after the frames that have arrived; a signal handler or another thread may call this."""
         self._live.stop()
 
     def close(self) -> None:

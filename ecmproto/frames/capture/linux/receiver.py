@@ -118,9 +118,7 @@ class FrameReceiver:
         opened.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
     def fileno(self) -> int:
-        """Return the descriptor for polling: readable when frames are available, in error when the link goes
-        down.
-        """
+        """Return the descriptor for polling: readable with frames, in error when the link goes down."""
         return self._socket.socket.fileno()
 
     def receive(self) -> Batch | None:

@@ -145,9 +145,7 @@ class Worker(Struct):
     due_ns: Int64
     message: Int64
     accepted: Int64
-    """1 for each frame of a call that was sent; the previous arrays have its stream, segment, time and
-    message.
-    """
+    """1 for each sent frame of a call, whose stream, segment, time and message the previous arrays have."""
     frames: Int64
     by_message: Int64
     """Number of frames sent, by message."""

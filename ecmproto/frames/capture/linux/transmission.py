@@ -130,9 +130,7 @@ class SendReport:
 
     @property
     def rate_bps(self) -> float | None:
-        """Achieved bits per second on the line, with FCS, preamble and gap; ``None`` for fewer than two
-        frames.
-        """
+        """Achieved bits per second on the line, with FCS, preamble and gap; ``None`` below two frames."""
         if not self.frames or self.rate_fps is None:
             return None
         return self.rate_fps * 8 * (self.octets / self.frames + WIRE_OVERHEAD_OCTETS)
@@ -242,9 +240,7 @@ class Transmission:
                 low = high
 
     def _sendable(self, batch: Batch) -> Batch:
-        """Return the frames that the interface accepts; record the number of refused frames and the first of
-        them.
-        """
+        """Return the frames that the interface accepts; record the number and the first of refused ones."""
         unsendable = self._sender.unsendable(batch.buffer, batch.offset, batch.captured)
         if not unsendable.any():
             return batch

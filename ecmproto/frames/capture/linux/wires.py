@@ -76,9 +76,7 @@ class WireState:
     outgoing_at: int
     slots_at: int
     moment_at: int
-    """Address of ``moment``; the fields before are the addresses of descriptors, messages and received
-    octets.
-    """
+    """Address of ``moment``, after the addresses of descriptors, messages and received octets."""
     first: int
     """Interface with which a loop begins."""
     interface: int
@@ -418,9 +416,7 @@ count_late: Callable[[NDArray[np.int64], int], None] = inlined(count_ns)
 
 
 def lateness_gauges(lateness: NDArray[np.int64]) -> dict[str, float]:
-    """Return the median, the 99th percentile and the maximum lateness of departures; empty without
-    departures.
-    """
+    """Return the median, 99th percentile and maximum lateness of departures; empty without departures."""
     if not lateness[1:].any():
         return {}
     gauges = {f"late_p{percent}_ns": float(percentile_ns(lateness, percent)) for percent in (50, 99)}

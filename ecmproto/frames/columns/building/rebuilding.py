@@ -523,9 +523,7 @@ class FrameGroup:
     """Index of the value of each layer whose octets are one of several values; NO_VALUE for no value."""
 
     def number(self, index: int, field: Field) -> tuple[int, int]:
-        """Return the number of layers with ``field`` before layer ``index``, and the total number of such
-        layers.
-        """
+        """Return the number of layers with ``field`` before layer ``index``, and in total."""
         having = [
             at for at, cls in enumerate(self.layers) if any(each.name == field.name for each in cls.layout)
         ]

@@ -47,9 +47,7 @@ class RecordNumber(enum.IntEnum):
     SINCE_FIRST_NS = 12
     SINCE_PREVIOUS_NS = 13
     SINCE_DISPLAYED_NS = 14
-    """Time in ns since the first frame of the capture, the previous frame, or the previously displayed
-    frame.
-    """
+    """Time in ns since the first, the previous, or the previously displayed frame of the capture."""
     INVARIANT_CRC = 15
     """Index in ``CRC_STATES`` of the state of the invariant CRC, for frames that contain one."""
 
@@ -96,9 +94,7 @@ class Span:
 
 @dataclass(frozen=True)
 class OfLayer:
-    """An attribute, or part of an attribute, of a layer without a fixed offset; not supported by
-    programs.
-    """
+    """An attribute, or part of one, of a layer without a fixed offset; not supported by programs."""
 
     boundary: int
     key: str

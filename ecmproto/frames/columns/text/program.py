@@ -93,9 +93,7 @@ class Programs(NamedTuple):
     word_bounds: Int64
     """Index in ``word_calls`` of the first word of each program."""
     word_calls: Int64
-    """One row per word: the index of its function, the number of its arguments, and the indices of the
-    arguments.
-    """
+    """One row per word: the index of its function, and the number and indices of its arguments."""
     capacity: Int64
     """One row per program: the maximum size in octets of its bounded output, the number of spans with
     variable size, and the number of words.

@@ -53,9 +53,7 @@ _MAX_PATHS = 2048
 _SLOTS = 4 * _MAX_PATHS
 _DENSE_PAIRS = 1 << 16
 NO_PATH = -1
-"""Path number of a frame with too many layers, or of a frame whose path exceeds the maximum number of
-paths.
-"""
+"""Path number of a frame with too many layers, or whose path exceeds the maximum number of paths."""
 
 assert MAX_FORMATS < 1 << _BITS, "more formats than a path's key can distinguish"
 
@@ -200,9 +198,7 @@ class FrameBoundaries:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _LayoutBoundaries:
-    """The layouts of frames, with the concatenated boundaries of all layouts and the end of each layout's
-    boundaries.
-    """
+    """The layouts of frames, with the boundaries of all layouts and the end of each layout's boundaries."""
 
     boundaries: Int64
     stops: Int64
@@ -419,9 +415,7 @@ If threads pass shares to other threads, each thread must wait for the interpret
 _NONE, _UNDECIDED = -1, -2
 _NEAR_NS = 1 << 60
 _FAR_NS = 2.0**62
-"""Maximum absolute time. Frames whose times have sums or differences that may overflow are written one by
-one.
-"""
+"""Maximum absolute time. Frames with times whose sums or differences may overflow are written singly."""
 
 Single = Callable[[Batch], Iterable[str]]
 """Function that returns the text of each frame of a batch, one frame at a time."""
