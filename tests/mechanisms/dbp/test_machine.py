@@ -53,7 +53,7 @@ def reported(receivers: Any, until_ns: int, outbox: Outbox) -> list[tuple[int, l
 
 def test_first_reports_end_losses_and_equalize_shares() -> None:
     outcome = drive(made("dbp", **FAST), place(3, 2), greedy(3, 2, 30 * MS, 15_000), 30 * MS)
-    rates = np.asarray(outcome.senders.queues)["rate_bps"]
+    rates = np.asarray(outcome.senders.slots)["rate_bps"]
     assert rates.tolist() == pytest.approx([1e9 / 6] * 6, rel=0.12)
     assert rates.max() == rates.min()
     # Six queues start at a twentieth of their links, three times the port; the first reports end that.

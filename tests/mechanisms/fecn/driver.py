@@ -234,7 +234,7 @@ def trace(name: str) -> str:
     count = int(outcome.outbox.posted.count)
     lines = [str(message) for message in outcome.outbox.messages[:count]]
     lines += [str(result) for result in outcome.results.tolist()]
-    lines += [str(rate) for rate in np.asarray(outcome.senders.queues)["rate_bps"].tolist()]
+    lines += [str(rate) for rate in np.asarray(outcome.senders.slots)["rate_bps"].tolist()]
     for part in (outcome.point, outcome.senders, outcome.receivers):
         lines.append(str(outcome.machine.counters(part)))
     return "\n".join([*lines, str(outcome.peak_octets)])

@@ -79,7 +79,7 @@ def test_compiled_and_plain_run_the_same_loop(name: str) -> None:
 def test_flows_share_the_port_equally_without_losses() -> None:
     frames = greedy(3, 2, 30 * MS, 15_000)
     outcome = drive(made("fecn"), place(3, 2), frames, 30 * MS)
-    rates = np.asarray(outcome.senders.queues)["rate_bps"]
+    rates = np.asarray(outcome.senders.slots)["rate_bps"]
     assert rates.tolist() == pytest.approx([1e9 / 6] * 6, rel=0.12)
     assert rates.max() == rates.min()
     assert not np.any(outcome.results == DROPPED)
@@ -132,17 +132,17 @@ def test_lowered_tag_returns_and_sets_the_rate() -> None:
 
 def test_a_routed_frame_counts_only_when_it_joins() -> None:
     senders = senders_of(place(1, 4), rp={"queues": "2", "random_phase": "yes"})
-    before = [bytes(np.asarray(senders.queues).data), senders.generator.generator.bit_generator.state]
+    before = [bytes(np.asarray(senders.slots).data), senders.generator.generator.bit_generator.state]
     for flow in (0, 3):
         senders.route(0, flow, 3, 5 * MS)
-    assert [bytes(np.asarray(senders.queues).data), senders.generator.generator.bit_generator.state] == before
+    assert [bytes(np.asarray(senders.slots).data), senders.generator.generator.bit_generator.state] == before
     assert sum(made("fecn").counters(senders).values()) == 0
     assert senders.route(0, 3, 3, 6 * MS) == 1
     senders.on_enqueue(0, 1)
     # The flow beyond the table shares the last queue, which starts when the frame came.
     assert made("fecn").counters(senders)["shared_arrivals"] == 1
-    assert senders.queues[1].drained_ns == 6 * MS
-    assert (senders.queues[1].waiting, senders.queues[0].used) == (1, 0)
+    assert senders.slots[1].drained_ns == 6 * MS
+    assert (senders.slots[1].waiting, senders.slots[0].used) == (1, 0)
 
 
 def test_refused_frame_still_lets_idle_queue_restart() -> None:
@@ -153,7 +153,7 @@ def test_refused_frame_still_lets_idle_queue_restart() -> None:
         senders.on_enqueue(0, 0)
         assert senders.limit_bps(0, 0) == 5e8
         senders.on_transmit(departure(0, now_ns), outbox)
-        senders.queues[0].rate_bps = 1e9
+        senders.slots[0].rate_bps = 1e9
 
 
 @pytest.mark.parametrize(("flows", "queues", "expected"), [(3, 1_024, 3), (3, 2, 2), (0, 5, 1)])
@@ -176,7 +176,7 @@ def test_tag_replaces_one_that_frame_brought() -> None:
     # Frames leave unchanged until the next tag is due.
     assert senders.on_transmit(departure(0, 1, tag=(7, 9)), outbox) == Sent(True, 7, 9, 0)
     assert senders.on_transmit(departure(0, 2), outbox) == Sent(False, 0, 0, 0)
-    assert senders.queues[0].debt_bits == pytest.approx(3 * 12_000 - 1)
+    assert senders.slots[0].debt_bits == pytest.approx(3 * 12_000 - 1)
     # Past no limiter nothing is counted.
     assert senders.on_transmit(departure(NO_LIMITER, 9 * MS), outbox) == Sent(False, 0, 0, 0)
     assert outbox.posted.count == 0
@@ -252,7 +252,7 @@ def test_stations_do_not_disturb_each_other(events: list[tuple[str, int, int, in
         now_ns += pause_ns
         for senders in (both, alone) if station == only else (both,):
             play(senders, outbox, kind, station, flow, now_ns, rate)
-    for field in ("sources", "queues"):
+    for field in ("sources", "slots"):
         shared, own = (np.asarray(getattr(senders, field)) for senders in (both, alone))
         each = len(own) // 3
         assert (

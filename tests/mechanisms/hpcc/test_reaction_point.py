@@ -16,13 +16,14 @@ from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, Departure, mess
 from ecmproto.control.mechanisms.hpcc.congestion_point import record_of
 from ecmproto.control.mechanisms.hpcc.machine import ACK_KIND
 from ecmproto.control.mechanisms.hpcc.parameters import HPCCReactionPointParameters
-from ecmproto.control.mechanisms.hpcc.reaction_point import HPCCStations, new_stations, station_counters
+from ecmproto.control.mechanisms.hpcc.reaction_point import HPCCStations, new_stations
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from tests.replay.loops import machine
 
 LINE_BPS = 10**11
 CONTEXT = PortContext(rate_bps=LINE_BPS, link_rate_bps=LINE_BPS, cp_mac=bytes(6), stations=2, flows=2)
 PARAMETERS = HPCCReactionPointParameters()
+station_counters = machine("hpcc").counters
 T = 13_000
 """The base round-trip time in ns; all rates of the transcription are in octets a ns."""
 W_INIT = LINE_BPS / 8e9 * T

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ecmproto.control.mechanisms.qcn.messages import NotifiedFrame, notification
+from ecmproto.control.mechanisms.api.machine import SampledFrame
+from ecmproto.control.mechanisms.qcn.messages import notification
 from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from ecmproto.wire.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, STag, decode
 from ecmproto.wire.formats.text import cpid
@@ -20,13 +21,8 @@ PAYLOAD = "0800" + "45" * 80
 def cnm_for(header: str, *, payload: str = PAYLOAD, length: int | None = None, **options: Any) -> bytes:
     """Return the CNM for DA SA ``header`` ``payload``; the MSDU starts at ``payload``."""
     octets = bytes.fromhex(DA + SA + header.replace(" ", "") + payload)
-    sampled = NotifiedFrame(
-        octets=octets,
-        length_octets=length or len(octets),
-        msdu_offset=12 + len(header.replace(" ", "")) // 2,
-        priority=options.pop("priority", 3),
-    )
-    found = {"qntz_fb": 31, "qoff_octets": 4_000, "qdelta_octets": -30_000} | options
+    sampled = SampledFrame(octets, length or len(octets), 12 + len(header.replace(" ", "")) // 2)
+    found = {"priority": 3, "qntz_fb": 31, "qoff_octets": 4_000, "qdelta_octets": -30_000} | options
     found.setdefault("parameters", QCNCongestionPointParameters())
     return notification(sampled, cpid=cpid(CP, 4), cp_mac=CP, **found)
 

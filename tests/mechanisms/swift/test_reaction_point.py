@@ -17,7 +17,6 @@ from ecmproto.control.mechanisms.swift.parameters import SwiftReactionPointParam
 from ecmproto.control.mechanisms.swift.reaction_point import (
     SwiftStations,
     new_stations,
-    station_counters,
     target_ns,
 )
 from ecmproto.errors import ParameterError
@@ -25,6 +24,7 @@ from tests.replay.loops import machine
 
 CONTEXT = PortContext(rate_bps=10**11, link_rate_bps=10**11, cp_mac=bytes(6), stations=2, flows=2)
 PARAMETERS = SwiftReactionPointParameters()
+station_counters = machine("swift").counters
 TAG, PACKET = 52, 1_052
 _CLOCK = 2**24
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ecmproto.control.mechanisms.aimd.messages import addressed, shows_flow
 from ecmproto.control.mechanisms.aimd.reaction_point import (
+    COUNTERS,
     Stations,
     flow_hash_of,
     flow_key_of,
     rtt_gauges,
-    station_counters,
 )
 from ecmproto.control.mechanisms.api.frames import framed, headers, outer_vlan, tags
 from ecmproto.control.mechanisms.api.machine import (
@@ -39,6 +40,7 @@ class AIMDMachine(Machine):
 
     message: ClassVar[type[ECM] | type[BCN] | type[E2CM]]
     """Format of the messages that contain the sampled frame."""
+    counted: Mapping[type[Any], tuple[str, ...]] = MappingProxyType({Stations: ("points", *COUNTERS)})
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -66,10 +68,6 @@ class AIMDMachine(Machine):
             priority=None if self._cp.keep_priority else self._cp.message_priority,
             ethertypes=context.ethertypes,
         )
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the reaction points; a subclass adds the congestion point counters."""
-        return station_counters(machine) if isinstance(machine, Stations) else {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
         """Return the average round-trip time of the reaction points, if tags have timestamps."""

@@ -25,13 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.aimd.parameters import PRIORITIES, AIMDReactionPointParameters
-from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext, total
-from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_CPID, NO_LIMITER, Departure, Sent
-from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
+from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_AVERAGE,
+    NO_CPID,
+    NO_LIMITER,
+    Departure,
+    LimiterStations,
+    Sent,
+)
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, set_rate
 from ecmproto.errors import ParameterError
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import columns, new_record, new_records, record_dtype
-from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.kernels.structs import Draws, Random
 from ecmproto.units import format_rate
 from ecmproto.wire.flow import FlowHash, FlowKey
 
@@ -544,24 +551,23 @@ def _stop(limiters: Limiters, generator: Random, limiter: Limiter, restart_bps: 
 _Settings = TypeVar("_Settings", bound=TableSettings)
 _Stations = TypeVar("_Stations", bound="Stations[Any]")
 
-_NO_COUNTERS = ("active", "span", "tick_ns", "expires_ns")
-"""Names of record fields that are not counters."""
+COUNTERS = tuple(
+    name
+    for name in record_dtype(LimiterTable).names or ()
+    if name not in ("active", "span", "tick_ns", "expires_ns")
+)
+"""Names of the counters of a reaction point."""
 
 
-class Stations(Struct, Generic[_Settings]):
+class Stations(LimiterStations, Generic[_Settings]):
     """Reaction points of all stations, with the same number of consecutive records per station."""
 
-    points: Sequence[LimiterTable]
     slots: Sequence[Limiter]
-    slots_each: int
+    points: Sequence[LimiterTable]
     timestamp_unit: int
     """Exponent of the timestamp unit in tags; 0 for tags without timestamps."""
     settings: _Settings
     generator: Draws
-
-    def limiters(self) -> int:
-        """Return the number of limiters per station, including the coarse limiters."""
-        return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
         """Return the index of the fine or coarse limiter for ``flow``, or NO_LIMITER."""
@@ -571,10 +577,6 @@ class Stations(Struct, Generic[_Settings]):
         """Count a frame that enters the queue of ``limiter``."""
         join(limiters_at(self, station), limiter)
 
-    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the earliest departure time of the first frame in the queue."""
-        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
-
     def next_station_timer_ns(self, station: int) -> int:
         """Return the time of the station's next timer."""
         return next_timer_ns(limiters_at(self, station))
@@ -582,10 +584,6 @@ class Stations(Struct, Generic[_Settings]):
     def on_station_timer(self, station: int, now_ns: int) -> None:
         """Run the timers of the station that are due."""
         on_timer(limiters_at(self, station), self.settings, now_ns)
-
-    def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the current rate of the limiter in bit/s."""
-        return self.slots[station * self.slots_each + limiter].rate_bps
 
     def rtt_average_ns(self, station: int, limiter: int) -> float:
         """Return the average round-trip time RTTavg (S000).
@@ -643,7 +641,7 @@ def new_stations(
     columns(points)[:] = np.asarray(point)
     slots = new_records(Limiter, context.stations * len(one.slots))
     columns(slots)[:] = np.tile(columns(one.slots), context.stations)
-    return kind(points, slots, len(one.slots), timestamp_unit, settings, Draws(generator), **parts)
+    return kind(slots, len(one.slots), points, timestamp_unit, settings, Draws(generator), **parts)
 
 
 def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
@@ -656,12 +654,6 @@ def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
 def flow_hash_of(parameters: AIMDReactionPointParameters) -> FlowHash:
     """Return the hash that replaces flow keys; a hash of 0 bits means that flows have no hash."""
     return FlowHash(parameters.hash_bits, parameters.key_src)
-
-
-def station_counters(stations: Stations[Any]) -> dict[str, int]:
-    """Return the counters by name, each summed over all reaction points."""
-    names = record_dtype(LimiterTable).names or ()
-    return total(stations.points, *(name for name in names if name not in _NO_COUNTERS))
 
 
 def rtt_gauges(slots: Sequence[Limiter]) -> dict[str, float]:

@@ -73,13 +73,13 @@ def framed(
     src: bytes,
     priority: int | None,
     following: Sequence[Layer] = (),
+    fix: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
     """Return a frame with ``message`` after the VLAN tags of ``like``, padded to 60 octets, without FCS.
 
     The outermost VLAN tag gets ``priority`` and DEI 0; ``None`` keeps the priority of the tag.
-    ``following`` contains the layers after the message. With ``following``, all lengths and checksums are
-    computed.
+    ``following`` contains the layers after the message. With ``fix``, all lengths and checksums are computed.
     """
     stack: list[tuple[int, VLAN | STag]] = []
     for before, layer in pairwise((like.layers[0], *tags(like))):
@@ -97,7 +97,7 @@ def framed(
         message,
         *following,
     )
-    return encode(Frame(layers=layers, ethertypes=ethertypes), fix=bool(following)).ljust(MIN_OCTETS, b"\0")
+    return encode(Frame(layers=layers, ethertypes=ethertypes), fix=fix).ljust(MIN_OCTETS, b"\0")
 
 
 def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:

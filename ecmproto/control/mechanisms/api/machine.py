@@ -210,6 +210,8 @@ class Machine:
     """Payload record type of each message kind; SILENT samples can also have a payload."""
     shown_fields: Mapping[str, str] = MappingProxyType({})
     """Payload fields, by label, that a comment on a message displays."""
+    counted: Mapping[type[Any], tuple[str, ...]] = MappingProxyType({})
+    """Attribute of the records, followed by the names of the counters in these records, by type of struct."""
     shown_counters: tuple[str, ...] = ()
     """Counters of the congestion point that a summary displays, for mechanisms without messages."""
     histogram_field = ""
@@ -421,6 +423,9 @@ class Machine:
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of ``machine``, by name, summed over all stations."""
+        for kind, (records, *names) in self.counted.items():
+            if isinstance(machine, kind):
+                return total(getattr(machine, records), *names)
         return {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leaves_ns
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record, new_records, record_dtype
 from ecmproto.kernels.structs import Struct, interface, payload_view
@@ -437,6 +437,25 @@ class NullReactionPoints(Struct):
     def rtt_average_ns(self, station: int, limiter: int) -> float:
         """Return NO_AVERAGE."""
         return NO_AVERAGE
+
+
+class LimiterStations(NullReactionPoints):
+    """Stations with the same number of consecutive rate limiters per station."""
+
+    slots: Sequence[RateLimiter]
+    slots_each: int
+
+    def limiters(self) -> int:
+        """Return the number of limiters per station."""
+        return self.slots_each
+
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return the earliest departure time of the first frame in the queue."""
+        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the current rate of the limiter in bit/s."""
+        return self.slots[station * self.slots_each + limiter].rate_bps
 
 
 class NullReceivers(Struct):

@@ -42,6 +42,15 @@ class BCNMachine(AIMDMachine):
         }
     )
     feedback_label = "e"
+    counted = MappingProxyType(
+        {
+            **AIMDMachine.counted,
+            BCNPoints: (
+                "states", "samples", "normal", "stops", "balanced", "unassociated", "truncated",
+                "unanswerable",
+            ),
+        }
+    )  # fmt: skip
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return a congestion point for each enabled priority; a queue above Qst pauses all stations."""
@@ -66,10 +75,8 @@ class BCNMachine(AIMDMachine):
         return layer.capacity > 0 or not self._rp.capacity_scaling
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``, either congestion points or reaction points."""
-        if not isinstance(machine, BCNPoints):
-            return super().counters(machine)
-        return total(
-            machine.states, "samples", "normal", "stops", "balanced", "unassociated", "truncated",
-            "unanswerable",
-        ) | total(machine.threshold.pause_state, "xoff_frames", "xon_frames", "refresh_frames")  # fmt: skip
+        """Return the counters of ``machine``; a congestion point also counts PAUSE frames."""
+        counters = super().counters(machine)
+        if isinstance(machine, BCNPoints):
+            counters |= total(machine.threshold.pause_state, "xoff_frames", "xon_frames", "refresh_frames")
+        return counters

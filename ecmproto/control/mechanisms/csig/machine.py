@@ -9,19 +9,18 @@ delay, and the maximum queue length.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ecmproto.control.mechanisms.api.machine import Machine, PortContext, total
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     Arrival,
     CongestionPoint,
     NullCongestionPoint,
     Outbox,
-    Receivers,
-    Senders,
 )
 from ecmproto.control.mechanisms.csig.parameters import CSIGParameters
 from ecmproto.kernels.kernel import compiled, inlined
@@ -133,6 +132,7 @@ class CSIGMachine(Machine):
 
     tag = TagFormat(format=CSIG, tag=("t", "s", "lm"))
     shown_counters = ("tagged_frames", "replaced_frames")
+    counted = MappingProxyType({CSIGPort: ("state", *shown_counters)})
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -154,10 +154,6 @@ class CSIGMachine(Machine):
         """Set the line rate for later signals."""
         if isinstance(point, CSIGPort):
             point.state.capacity_bps = capacity_bps
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point."""
-        return total(machine.state, *self.shown_counters) if isinstance(machine, CSIGPort) else {}
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
         """Return a remark if no frame had a tag."""

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import (
-    CongestionPoint,
     Delivery,
     Message,
     Outbox,
@@ -260,7 +259,7 @@ class DBPStations(FECNStations):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """Set the queue of the flow to the rate in the report."""
-        queues = queues_of(self.queues, self.queues_each, message.station)
+        queues = queues_of(self.slots, self.slots_each, message.station)
         on_report(
             self.sources[message.station], queues, self.settings, message.flow, message.rate_kbps, now_ns
         )
@@ -271,6 +270,9 @@ class DBPMachine(AnsweredMachine):
 
     flow_key: FlowKey = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
     answer_priority = "report_priority"
+    counted = MappingProxyType(
+        {**AnsweredMachine.counted, DBPReceivers: ("destination", "reports", "unheard_frames")}
+    )
     messages = MappingProxyType(
         {
             REPORT_KIND: MessageFormat(
@@ -286,9 +288,3 @@ class DBPMachine(AnsweredMachine):
     def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
         """Return destinations without active sources."""
         return new_destinations(self._edge, context, generator)
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``: a congestion point, sources or destinations."""
-        if isinstance(machine, DBPReceivers):
-            return total(machine.destination, "reports", "unheard_frames")
-        return super().counters(machine)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import Arrival, NullCongestionPoint, Outbox
 from ecmproto.control.mechanisms.dcqcn.parameters import DCQCNCongestionPointParameters
 from ecmproto.kernels.kernel import compiled
@@ -98,8 +98,3 @@ def new_port(
     """Return the congestion point of a port in the initial state."""
     settings = settings_record(parameters, rate_bps=context.rate_bps)
     return DCQCNPort(new_record(DCQCNPointState), settings, Draws(generator))
-
-
-def port_counters(port: DCQCNPort) -> dict[str, int]:
-    """Return the counters of the congestion point by name."""
-    return total(port.state, "ect_frames", "marked_frames", "ce_frames", "not_ect_frames")

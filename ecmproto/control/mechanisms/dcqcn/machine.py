@@ -20,20 +20,19 @@ from ecmproto.control.mechanisms.api.machine import (
 )
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders
-from ecmproto.control.mechanisms.dcqcn.congestion_point import DCQCNPort, new_port, port_counters
+from ecmproto.control.mechanisms.dcqcn.congestion_point import DCQCNPort, new_port
 from ecmproto.control.mechanisms.dcqcn.messages import is_sound, notification
 from ecmproto.control.mechanisms.dcqcn.notification_point import (
     CNP_KIND,
     DCQCNReceivers,
     new_receivers,
-    receiver_counters,
 )
 from ecmproto.control.mechanisms.dcqcn.parameters import (
     BY_VARIANT,
     DCQCNEdgeParameters,
     DCQCNReactionPointParameters,
 )
-from ecmproto.control.mechanisms.dcqcn.reaction_point import DCQCNStations, new_stations, station_counters
+from ecmproto.control.mechanisms.dcqcn.reaction_point import DCQCNStations, new_stations
 from ecmproto.wire.codec import Ethernet, IPv4, IPv6, decode_lax
 from ecmproto.wire.codec.tags import ECNField
 from ecmproto.wire.flow import FlowKey, QueuePair
@@ -46,6 +45,7 @@ class MarkingMachine(Machine):
     flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, conversation=True)
     tag = ECNField()
     shown_counters = ("ect_frames", "marked_frames", "ce_frames", "not_ect_frames")
+    counted: Mapping[type[Any], tuple[str, ...]] = MappingProxyType({DCQCNPort: ("state", *shown_counters)})
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of the port."""
@@ -59,10 +59,6 @@ class MarkingMachine(Machine):
             kmin_octets, kmax_octets = point.thresholds_octets(rate_bps)
             point = dataclasses.replace(point, kmin_octets=kmin_octets, kmax_octets=kmax_octets)
         return super().parameters_as_text() | {Role.CONGESTION_POINT.value: point.as_text()}
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point."""
-        return port_counters(machine) if isinstance(machine, DCQCNPort) else {}
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
         """Return a remark if the port could not mark any frame."""
@@ -79,6 +75,16 @@ class DCQCNMachine(MarkingMachine):
     kinds = MappingProxyType({CNP_KIND: "CNP"})
     answers = frozenset({CNP_KIND})
     refusal_record = MessageDiscards
+    counted = MappingProxyType(
+        {
+            **MarkingMachine.counted,
+            DCQCNStations: (
+                "points", "cnps", "unknown_flow", "limited", "decreases", "floored", "time_expiries",
+                "byte_expiries", "made_ect",
+            ),
+            DCQCNReceivers: ("counts", "delivered_frames", "ce_frames", "cnps", "suppressed"),
+        }
+    )  # fmt: skip
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -135,11 +141,3 @@ class DCQCNMachine(MarkingMachine):
             about = AboutFlow(header.src, None if vlan is None else vlan.id, None, queue_pair=named)
             return ParsedFeedback({"kind": CNP_KIND}, about)
         return None
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``: a congestion point, stations or notification points."""
-        if isinstance(machine, DCQCNReceivers):
-            return receiver_counters(machine)
-        if isinstance(machine, DCQCNStations):
-            return station_counters(machine)
-        return super().counters(machine)

@@ -60,6 +60,7 @@ def notification(
             CNP(qp=queue_pair, p_key=p_key),
             ICRC(),
         ),
+        fix=True,
         ethertypes=ethertypes,
     )
 

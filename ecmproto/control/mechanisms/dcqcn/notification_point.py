@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import Delivery, NullReceivers, Outbox, post
 from ecmproto.control.mechanisms.dcqcn.parameters import ADDRESS, PORT, SCOPES, DCQCNEdgeParameters
 from ecmproto.kernels.kernel import inlined
@@ -82,8 +80,3 @@ def new_receivers(parameters: DCQCNEdgeParameters, context: PortContext) -> DCQC
         new_record(DCQCNReceiverCounts), sent_ns, parameters.interval_ns, SCOPES.index(parameters.per),
         context.stations, context.flows,
     )  # fmt: skip
-
-
-def receiver_counters(receivers: DCQCNReceivers) -> dict[str, Any]:
-    """Return the counters of notification points by name."""
-    return total(receivers.counts, "delivered_frames", "ce_frames", "cnps", "suppressed")

@@ -23,17 +23,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import (
     NO_LIMITER,
     Departure,
+    LimiterStations,
     Message,
-    NullReactionPoints,
     Outbox,
     Sent,
 )
 from ecmproto.control.mechanisms.dcqcn.parameters import BY_VARIANT, DCQCNReactionPointParameters
-from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, set_rate
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import columns, new_record, new_records, record_from
 from ecmproto.wire.codec.tags import NO_IP_HEADER
@@ -358,25 +358,16 @@ def _schedule(limiters: DCQCNLimiters) -> None:
     limiters.point.due_ns = due_ns
 
 
-class DCQCNStations(NullReactionPoints):
+class DCQCNStations(LimiterStations):
     """Reaction points of all stations, with the same number of consecutive records per station."""
 
-    points: Sequence[DCQCNStation]
     slots: Sequence[DCQCNLimiter]
-    slots_each: int
+    points: Sequence[DCQCNStation]
     settings: DCQCNStationSettings
-
-    def limiters(self) -> int:
-        """Return the number of queue pairs that a station distinguishes."""
-        return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
         """Return the index of the limiter of ``flow``, or NO_LIMITER."""
         return route(_limiters(self, station), flow)
-
-    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the earliest departure time of the first frame in the queue."""
-        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Count a frame at the limiter, and change an IP frame to ECT if configured."""
@@ -402,10 +393,6 @@ class DCQCNStations(NullReactionPoints):
         """Run the timers of the station that are due."""
         on_timer(_limiters(self, station), self.settings, now_ns)
 
-    def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the current rate of the queue pair in bit/s."""
-        return self.slots[station * self.slots_each + limiter].rate_bps
-
 
 @expanded
 def _limiters(stations: DCQCNStations, station: int) -> DCQCNLimiters:
@@ -424,12 +411,4 @@ def new_stations(parameters: DCQCNReactionPointParameters, context: PortContext)
     columns(slots)[:] = np.tile(columns(one.slots), context.stations)
     points = new_records(DCQCNStation, context.stations)
     columns(points)[:] = np.asarray(one.point)
-    return DCQCNStations(points, slots, len(one.slots), settings)
-
-
-def station_counters(stations: DCQCNStations) -> dict[str, int]:
-    """Return the counters by name, each summed over all stations."""
-    return total(
-        stations.points, "cnps", "unknown_flow", "limited", "decreases", "floored", "time_expiries",
-        "byte_expiries", "made_ect",
-    )  # fmt: skip
+    return DCQCNStations(slots, len(one.slots), points, settings)

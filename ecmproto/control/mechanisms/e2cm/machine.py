@@ -10,7 +10,7 @@ import numpy as np
 
 from ecmproto.control.mechanisms.aimd.congestion_point import ECMPayload
 from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
-from ecmproto.control.mechanisms.aimd.reaction_point import station_counters
+from ecmproto.control.mechanisms.aimd.reaction_point import COUNTERS
 from ecmproto.control.mechanisms.api.frames import MessageFormat, headers, outer_vlan, priority_of
 from ecmproto.control.mechanisms.api.machine import (
     UNKNOWN_NS,
@@ -81,6 +81,9 @@ class E2CMDiscards(MessageDiscards):
     """Number of replies with a flow id that no flow of the station can have."""
 
 
+_REFUSED = frozenset(record_dtype(MessageDiscards).names or ())
+
+
 class E2CMMachine(AIMDMachine):
     """E²CM with parameters."""
 
@@ -107,6 +110,17 @@ class E2CMMachine(AIMDMachine):
     feedback_label = "Fb"
     refusal_record = E2CMDiscards
     probe_refusal_record = E2CMEdgeCounters
+    counted = MappingProxyType(
+        {
+            E2CMPoints: (
+                "meters", "samples", "regular", "saturated", "severe", "balanced", "unassociated",
+                "truncated", "withheld", "unanswerable",
+            ),
+            # Refused messages are counted in `E2CMDiscards`.
+            E2CMStations: ("points", *(name for name in COUNTERS if name not in _REFUSED)),
+            E2CMReceivers: ("edge", "probes", "unmeasured_probes"),
+        }
+    )  # fmt: skip
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -231,31 +245,14 @@ class E2CMMachine(AIMDMachine):
         return ParsedFeedback(fields, about)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``. ``allocated_by_replies`` counts limiters that replies
-        assigned.
-        """
-        if isinstance(machine, E2CMPoints):
-            return total(
-                machine.meters, "samples", "regular", "saturated", "severe", "balanced", "unassociated",
-                "truncated", "withheld", "unanswerable",
-            )  # fmt: skip
+        """Return the counters of ``machine``; ``allocated_by_replies`` counts limiters of replies."""
+        counters = super().counters(machine)
         if isinstance(machine, E2CMStations):
-            return _stations_counters(machine)
+            counters |= total(
+                machine.counters, "probes", "reactions", "unknown_replies", "idle_replies", "first_replies",
+                "unmeasured_replies", "held_replies",
+            )  # fmt: skip
+            counters["allocated_by_replies"] = total(machine.counters, "allocated")["allocated"]
         if isinstance(machine, E2CMReceivers):
-            return total(machine.edge, "probes", "unmeasured_probes") | {
-                "flows": int(machine.edge.flows_in_use)
-            }
-        return {}
-
-
-_REFUSED = frozenset(record_dtype(MessageDiscards).names or ())
-"""Names of counters that are in `E2CMDiscards` and not in the records of reaction points."""
-
-
-def _stations_counters(stations: E2CMStations) -> dict[str, int]:
-    limited = {name: count for name, count in station_counters(stations).items() if name not in _REFUSED}
-    probed = total(
-        stations.counters, "probes", "reactions", "unknown_replies", "idle_replies", "first_replies",
-        "unmeasured_replies", "held_replies",
-    )  # fmt: skip
-    return limited | probed | {"allocated_by_replies": total(stations.counters, "allocated")["allocated"]}
+            counters["flows"] = int(machine.edge.flows_in_use)
+        return counters

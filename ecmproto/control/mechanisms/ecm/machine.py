@@ -10,8 +10,8 @@ from ecmproto.control.mechanisms.aimd.congestion_point import ECMPayload
 from ecmproto.control.mechanisms.aimd.machine import AIMDMachine
 from ecmproto.control.mechanisms.aimd.reaction_point import new_stations
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import PortContext, total
-from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Receivers, Senders
+from ecmproto.control.mechanisms.api.machine import PortContext
+from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Senders
 from ecmproto.control.mechanisms.ecm.congestion_point import (
     ECM_KIND,
     ECM_MAX_KIND,
@@ -43,6 +43,15 @@ class ECMMachine(AIMDMachine):
         }
     )
     feedback_label = "Fb"
+    counted = MappingProxyType(
+        {
+            **AIMDMachine.counted,
+            ECMPoints: (
+                "states", "samples", "regular", "saturated", "severe", "balanced", "unassociated",
+                "truncated", "unanswerable",
+            ),
+        }
+    )  # fmt: skip
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return a congestion point for each enabled priority."""
@@ -61,12 +70,3 @@ class ECMMachine(AIMDMachine):
     def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
         """Return whether the payload contains a CM-Tag, which makes the message's timestamp valid."""
         return {"tagged": int(tag is not None)}
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``, either congestion points or reaction points."""
-        if not isinstance(machine, ECMPoints):
-            return super().counters(machine)
-        return total(
-            machine.states, "samples", "regular", "saturated", "severe", "balanced", "unassociated",
-            "truncated", "unanswerable",
-        )  # fmt: skip

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     SILENT,
@@ -295,17 +295,3 @@ def new_port(
     port = FECNPort(new_record(FECNPointState), settings_record(parameters))
     start(port.state, port.settings, Draws(generator), 0, float(context.rate_bps))
     return port
-
-
-def port_counters(port: FECNPort) -> dict[str, int]:
-    """Return the counters of the congestion point by name."""
-    return total(
-        port.state,
-        "updates",
-        "idle_ticks",
-        "limited_updates",
-        "bounded_updates",
-        "capacity_losses",
-        "tags",
-        "lowered_tags",
-    )

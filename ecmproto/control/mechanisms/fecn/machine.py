@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame, total
+from ecmproto.control.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
@@ -22,7 +22,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     fields_of,
     post,
 )
-from ecmproto.control.mechanisms.fecn.congestion_point import FECNPort, new_port, port_counters, set_capacity
+from ecmproto.control.mechanisms.fecn.congestion_point import FECNPort, new_port, set_capacity
 from ecmproto.control.mechanisms.fecn.messages import TAG, answer, answering, received
 from ecmproto.control.mechanisms.fecn.reaction_point import (
     FECNDiscards,
@@ -32,7 +32,6 @@ from ecmproto.control.mechanisms.fecn.reaction_point import (
     new_stations,
     queues_each,
     settings_record,
-    station_counters,
 )
 from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec import FECNReturn
@@ -81,6 +80,19 @@ class AnsweredMachine(Machine):
     answer_priority: ClassVar[str]
     """Name of the edge parameter that sets the priority of answers."""
     refusal_record = FECNDiscards
+    counted: Mapping[type[Any], tuple[str, ...]] = MappingProxyType(
+        {
+            FECNPort: (
+                "state", "updates", "idle_ticks", "limited_updates", "bounded_updates", "capacity_losses",
+                "tags", "lowered_tags",
+            ),
+            FECNStations: (
+                "sources", "restarts", "shared_arrivals", "tags", "returns", "infinite_returns",
+                "capped_returns", "floored_returns", "unknown_returns",
+            ),
+            FECNReceivers: ("edge", "stripped", "returns"),
+        }
+    )  # fmt: skip
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -124,12 +136,6 @@ class AnsweredMachine(Machine):
             return None
         fields = {"kind": kind, **made.fields_of(parsed)}
         return ParsedFeedback(fields, answering(octets, context.ethertypes))
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point or the sources; a subclass adds receiver counters."""
-        if isinstance(machine, FECNPort):
-            return port_counters(machine)
-        return station_counters(machine) if isinstance(machine, FECNStations) else {}
 
 
 class FECNMachine(AnsweredMachine):
@@ -176,9 +182,3 @@ class FECNMachine(AnsweredMachine):
         # Flows beyond the table share the last queue.
         flows = range(index, index + 1 if index < queues - 1 else max(queues, context.flows))
         return parsed._replace(about=parsed.about._replace(among=flows))
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``: a congestion point, sources or receivers."""
-        if isinstance(machine, FECNReceivers):
-            return total(machine.edge, "stripped", "returns")
-        return super().counters(machine)

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import (
     NO_LIMITER,
     Departure,
+    LimiterStations,
     Message,
-    NullReactionPoints,
     Outbox,
     Sent,
 )
 from ecmproto.control.mechanisms.fecn.parameters import FECNReactionPointParameters, SourceParameters
-from ecmproto.control.mechanisms.limiter import RateLimiter, leaves_ns, set_rate
+from ecmproto.control.mechanisms.limiter import RateLimiter, set_rate
 from ecmproto.control.mechanisms.limiter import leave as indebt
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import new_records, record_from
@@ -256,36 +256,27 @@ class FECNPayload:
 fecn_payload: Callable[[Any], FECNPayload] = payload_view(FECNPayload, "payload")
 
 
-class FECNStations(NullReactionPoints):
+class FECNStations(LimiterStations):
     """Sources of all stations, with equally many consecutive records per station; each limiter is a queue."""
 
+    slots: Sequence[FECNQueue]
     sources: Sequence[FECNSource]
-    queues: Sequence[FECNQueue]
-    queues_each: int
     settings: FECNSourceSettings
     generator: Draws
 
-    def limiters(self) -> int:
-        """Return the number of rate-limited queues per station."""
-        return self.queues_each
-
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
         """Return the index of the queue of ``flow``."""
-        return route(self.sources[station], queues_of(self.queues, self.queues_each, station), flow, now_ns)
+        return route(self.sources[station], queues_of(self.slots, self.slots_each, station), flow, now_ns)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
         """Count the last routed frame in the queue; a queue that was idle long enough restarts."""
-        queues = queues_of(self.queues, self.queues_each, station)
+        queues = queues_of(self.slots, self.slots_each, station)
         join(self.sources[station], queues, self.settings, self.generator, limiter)
-
-    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the earliest departure time of the first frame in the queue."""
-        return leaves_ns(self.queues[station * self.queues_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Count a frame at the limiter; tag the frame with rate infinity if the queue's next tag is due."""
         if departure.limiter != NO_LIMITER:
-            queue = self.queues[departure.station * self.queues_each + departure.limiter]
+            queue = self.slots[departure.station * self.slots_each + departure.limiter]
             added = 0 if departure.tagged else TAG_OCTETS
             source = self.sources[departure.station]
             if leave(source, queue, self.settings, departure.now_ns, departure.octets, added):
@@ -294,17 +285,13 @@ class FECNStations(NullReactionPoints):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """Apply the rate in a returning frame if the flow belongs to the queue in the returning frame."""
-        queues = queues_of(self.queues, self.queues_each, message.station)
+        queues = queues_of(self.slots, self.slots_each, message.station)
         rlq_id = fecn_payload(message).rlq_id
         if message.flow < 0 or queue_index(queues, message.flow) + 1 != rlq_id:
             self.sources[message.station].unknown_returns += 1
             return
         returned = FECNFields(rlq_id, message.rate_kbps)
         on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
-
-    def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the current rate of the queue in bit/s."""
-        return self.queues[station * self.queues_each + limiter].rate_bps
 
 
 @expanded
@@ -328,18 +315,10 @@ def new_stations(
     for source in sources:
         start(source, float(context.link_rate_bps))
     return FECNStations(
-        sources, new_records(FECNQueue, context.stations * each), each, settings, Draws(generator)
+        new_records(FECNQueue, context.stations * each), each, sources, settings, Draws(generator)
     )
 
 
 def queues_each(parameters: SourceParameters, context: PortContext) -> int:
     """Return the number of queues per station."""
     return min(parameters.queues, max(1, context.flows))
-
-
-def station_counters(stations: FECNStations) -> dict[str, int]:
-    """Return the counters by name, each summed over all sources."""
-    return total(
-        stations.sources, "restarts", "shared_arrivals", "tags", "returns", "infinite_returns",
-        "capped_returns", "floored_returns", "unknown_returns",
-    )  # fmt: skip

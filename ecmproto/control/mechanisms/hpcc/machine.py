@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import Machine, PortContext, total
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
@@ -26,7 +26,6 @@ from ecmproto.control.mechanisms.hpcc.reaction_point import (
     HPCCStations,
     ack_payload,
     new_stations,
-    station_counters,
 )
 from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec.tags import TagFormat
@@ -81,6 +80,17 @@ class HPCCMachine(Machine):
         }
     )
 
+    counted: Mapping[type[Any], tuple[str, ...]] = MappingProxyType(
+        {
+            HPCCPort: ("state", "records", "full_stacks"),
+            HPCCStations: (
+                "points", "acks", "unknown_flow", "stale", "unmeasured", "new_paths", "updates",
+                "multiplicative", "timeouts",
+            ),
+            HPCCReceivers: ("counts", "acknowledged"),
+        }
+    )  # fmt: skip
+
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
         self._rp = parameters[Role.REACTION_POINT]
@@ -107,11 +117,3 @@ class HPCCMachine(Machine):
         if not isinstance(point, HPCCPort) or point.state.records:
             return ()
         return ("HPCC added no record: only tagged frames of closed loops (--rp hpcc) get them",)
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``: a congestion point, stations or destinations."""
-        if isinstance(machine, HPCCPort):
-            return total(machine.state, "records", "full_stacks")
-        if isinstance(machine, HPCCStations):
-            return station_counters(machine)
-        return total(machine.counts, "acknowledged") if isinstance(machine, HPCCReceivers) else {}

@@ -21,7 +21,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import (
     NO_LIMITER,
     Departure,
@@ -269,11 +269,3 @@ def new_stations(parameters: HPCCReactionPointParameters, context: PortContext) 
         HPCCSettings, parameters, first_octets=first_octets, floor_octets=min(first_octets, floor_octets)
     )
     return HPCCStations(*new_windows(HPCCStation, HPCCLimiter, parameters.max_flows, context), settings)
-
-
-def station_counters(stations: HPCCStations) -> dict[str, int]:
-    """Return the counters by name, each summed over all stations."""
-    return total(
-        stations.points, "acks", "unknown_flow", "stale", "unmeasured", "new_paths", "updates",
-        "multiplicative", "timeouts",
-    )  # fmt: skip

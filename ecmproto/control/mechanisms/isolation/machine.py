@@ -7,9 +7,9 @@ from types import MappingProxyType
 import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import Machine, PortContext, total
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext
 from ecmproto.control.mechanisms.api.mechanism import Role
-from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Receivers, Senders
+from ecmproto.control.mechanisms.api.protocol import CongestionPoint
 from ecmproto.control.mechanisms.isolation.congestion_point import (
     CIM_KIND,
     CIMPayload,
@@ -27,15 +27,10 @@ class IsolationMachine(Machine):
     knows_stations = True
     flow_key = FlowKey(vlan=True, dst=True, priority=True)
     messages = MappingProxyType({CIM_KIND: MessageFormat(format=CIM, payload=CIMPayload)})
+    counted = MappingProxyType({IsolationPoint: ("state", "isolated", "requested", "returned", "untracked")})
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion isolation point of the port."""
         parameters = self.parameters[Role.CONGESTION_POINT]
         assert isinstance(parameters, IsolationPointParameters)
         return new_point(parameters, context)
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of a port."""
-        if not isinstance(machine, IsolationPoint):
-            return {}
-        return total(machine.state, "isolated", "requested", "returned", "untracked")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame, total
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     PAUSE_KIND,
     PFC_KIND,
     CongestionPoint,
     Message,
-    Receivers,
-    Senders,
 )
 from ecmproto.control.mechanisms.pause.congestion_point import (
     CLASSES,
@@ -39,6 +38,7 @@ class FlowControlMachine(Machine):
     frames.
     """
 
+    counted = MappingProxyType({FlowControlPoint: ("links", "xoff_frames", "xon_frames", "refresh_frames")})
     kind: int
     by_priority: bool
 
@@ -66,12 +66,6 @@ class FlowControlMachine(Machine):
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the PAUSE or PFC frame; ``about`` is unused."""
         return flow_control_frame(message, src=context.cp_mac, ethertypes=context.ethertypes)
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the numbers of frames that the congestion point has sent."""
-        if not isinstance(machine, FlowControlPoint):
-            return {}
-        return total(machine.links, "xoff_frames", "xon_frames", "refresh_frames")
 
 
 class PauseMachine(FlowControlMachine):

@@ -16,14 +16,12 @@ from ecmproto.control.mechanisms.api.machine import (
     ParsedFeedback,
     PortContext,
     SampledFrame,
-    total,
 )
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     SILENT,
     CongestionPoint,
     Message,
-    Receivers,
     Senders,
     signed_cpid,
 )
@@ -42,7 +40,6 @@ from ecmproto.control.mechanisms.qcn.messages import (
     TAG,
     CNMReceiver,
     Discard,
-    NotifiedFrame,
     notification,
     read_cnm,
 )
@@ -77,6 +74,14 @@ class QCNMachine(Machine):
     histogram_field = "qntz_fb"
     feedback_label = "Fb"
     refusal_record = CNMReceiver
+    counted = MappingProxyType(
+        {
+            QCNStations: (
+                "points", "messages", "decreased", "without_feedback", "unknown_flow", "created", "released",
+                "sharing", "byte_expiries", "time_expiries",
+            )
+        }
+    )  # fmt: skip
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -103,18 +108,14 @@ class QCNMachine(Machine):
         columns(points)[:] = np.asarray(one.point)
         flows = new_records(QCNFlow, context.stations * context.flows)
         return QCNStations(
-            points, slots, flows, len(one.slots), context.flows, self._has_point, settings, Draws(generator)
+            slots, len(one.slots), points, flows, context.flows, self._has_point, settings, Draws(generator)
         )
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the CNM as a frame."""
         return notification(
-            NotifiedFrame(
-                octets=about.octets,
-                length_octets=about.length_octets,
-                msdu_offset=about.msdu_offset,
-                priority=message.priority,
-            ),
+            about,
+            priority=message.priority,
             qntz_fb=int(cnm_payload(message).qntz_fb),
             qoff_octets=message.qoff_octets,
             qdelta_octets=message.qdelta_octets,
@@ -164,12 +165,3 @@ class QCNMachine(Machine):
         if not isinstance(parameters, QCNEdgeParameters):
             parameters = QCNEdgeParameters()
         return QCNDomainEdge(parameters, mac=context.cp_mac, port=port, ethertypes=context.ethertypes)
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the reaction points."""
-        if not isinstance(machine, QCNStations):
-            return {}
-        return total(
-            machine.points, "messages", "decreased", "without_feedback", "unknown_flow", "created",
-            "released", "sharing", "byte_expiries", "time_expiries",
-        )  # fmt: skip

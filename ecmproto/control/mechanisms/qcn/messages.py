@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
 
+from ecmproto.control.mechanisms.api.frames import framed, headers
+from ecmproto.control.mechanisms.api.machine import SampledFrame
 from ecmproto.control.mechanisms.qcn.parameters import QCNCongestionPointParameters
 from ecmproto.control.mechanisms.qcn.reaction_point import CNMFeedback
 from ecmproto.units import queue_units
-from ecmproto.wire.codec import CNM, VLAN, CNTag, Ethernet, EtherTypes, Frame, ITag, STag, decode_lax, encode
-from ecmproto.wire.codec.frame import MIN_OCTETS
+from ecmproto.wire.codec import CNM, CNTag, Ethernet, EtherTypes, Frame, ITag, decode_lax
 from ecmproto.wire.codec.tags import TagFormat
-from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.cn import MAX_MSDU
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
 
@@ -116,24 +115,10 @@ _INT16 = (-(2**15), 2**15 - 1)
 _TYPE_OCTETS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifiedFrame:
-    """A sampled frame with the properties that a CNM needs.
-
-    ``octets`` are the captured octets from the DA on, with at least a complete Ethernet header.
-    ``length_octets`` is the length on the wire. Neither includes the FCS. ``msdu_offset`` is the offset of
-    the payload's EtherType or length field. ``priority`` is the priority of the queue.
-    """
-
-    octets: bytes
-    length_octets: int
-    msdu_offset: int
-    priority: int
-
-
 def notification(
-    sampled: NotifiedFrame,
+    sampled: SampledFrame,
     *,
+    priority: int,
     qntz_fb: int,
     qoff_octets: int,
     qdelta_octets: int,
@@ -144,53 +129,34 @@ def notification(
 ) -> bytes:
     """Return the CNM that answers ``sampled`` as a frame, padded to 60 octets, without FCS.
 
+    ``sampled`` has at least a complete Ethernet header, and ``priority`` is the priority of its queue.
     ``qoff_octets`` is Qlen − Qeq at the congestion point, and the CNM contains the value with the opposite
     sign. The caller decides whether to send a CNM.
     """
-    header = sampled.octets[: sampled.msdu_offset + _TYPE_OCTETS].ljust(
-        sampled.msdu_offset + _TYPE_OCTETS, b"\0"
-    )
-    layers = decode_lax(header, original_octets=sampled.length_octets, ethertypes=ethertypes).layers
+    like = headers(sampled.octets[: sampled.msdu_offset], ethertypes)
     msdu = _msdu(sampled, parameters.msdu_limit_octets)
     message = CNM(
         qntz_fb=qntz_fb,
         cpid=cpid,
         q_offset=_field_units(-qoff_octets),
         q_delta=_field_units(qdelta_octets),
-        encap_prio=sampled.priority,
+        encap_prio=priority,
         encap_dst=sampled.octets[:6],
         msdu_length=len(msdu),
         msdu=msdu,
     )
-    tags = _cnm_tags(layers, parameters.cnm_priority, ethertypes)
-    # Each header's type announces the next layer.
-    types = [*(announced for announced, _ in tags), ethertypes.cnm]
-    frame = (
-        Ethernet(dst=sampled.octets[6:12], src=cp_mac, type=types[0]),
-        *(tag.replace(etype=etype) for (_, tag), etype in zip(tags, types[1:], strict=True)),
-        message,
+    return framed(
+        (like.get(CNTag) or CNTag(flow_id=0)).replace(etype=ethertypes.cnm),
+        like,
+        dst=sampled.octets[6:12],
+        src=cp_mac,
+        priority=parameters.cnm_priority,
+        following=(message,),
+        ethertypes=ethertypes,
     )
-    octets = encode(Frame(layers=frame, ethertypes=ethertypes))
-    return octets.ljust(MIN_OCTETS, b"\0")
 
 
-def _cnm_tags(
-    layers: tuple[Layer, ...], cnm_priority: int, ethertypes: EtherTypes
-) -> list[tuple[int, VLAN | STag | CNTag]]:
-    """Return pairs of an EtherType and a tag of the CNM: first the VLAN tags, then the CN-TAG."""
-    stack: list[tuple[int, VLAN | STag | CNTag]] = []
-    cn_tag = CNTag(flow_id=0)
-    has_cn_tag = False
-    for before, layer in pairwise(layers):
-        if isinstance(layer, VLAN | STag):
-            outermost = layer.replace(priority=cnm_priority, dei=0) if not stack else layer
-            stack.append((int(getattr(before, before.next_key)), outermost))
-        elif isinstance(layer, CNTag) and not has_cn_tag:
-            cn_tag, has_cn_tag = layer, True
-    return [*stack, (ethertypes.cn_tag, cn_tag)]
-
-
-def _msdu(sampled: NotifiedFrame, limit_octets: int) -> bytes:
+def _msdu(sampled: SampledFrame, limit_octets: int) -> bytes:
     start = sampled.msdu_offset
     type_or_length = int.from_bytes(sampled.octets[start : start + _TYPE_OCTETS])
     stop = min(start + limit_octets, sampled.length_octets)

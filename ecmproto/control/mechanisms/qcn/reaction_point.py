@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 from ecmproto.control.mechanisms.api.protocol import (
     NO_LIMITER,
     Departure,
+    LimiterStations,
     Message,
-    NullReactionPoints,
     Outbox,
     Sent,
 )
-from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, set_rate
 from ecmproto.control.mechanisms.qcn.congestion_point import cnm_payload, spread
 from ecmproto.control.mechanisms.qcn.parameters import QCNReactionPointParameters
 from ecmproto.kernels.kernel import compiled, expanded, inlined
@@ -413,22 +413,17 @@ LAST_FLOW_ID = 0xFFFF
 """First flow id that a station assigns; further flow ids count down, since ids in frames often count up."""
 
 
-class QCNStations(NullReactionPoints):
+class QCNStations(LimiterStations):
     """Reaction points of all stations, with the same number of consecutive records per station."""
 
-    points: Sequence[QCNStation]
     slots: Sequence[QCNLimiter]
+    points: Sequence[QCNStation]
     flows: Sequence[QCNFlow]
-    slots_each: int
     flows_each: int
     has_point: NDArray[np.bool_]
     """Whether frames get a CN-TAG, by priority."""
     settings: QCNStationSettings
     generator: Draws
-
-    def limiters(self) -> int:
-        """Return the number of limiters per station, including the shared limiter."""
-        return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
         """Return the index of the limiter of ``flow``, or NO_LIMITER."""
@@ -437,10 +432,6 @@ class QCNStations(NullReactionPoints):
     def on_enqueue(self, station: int, limiter: int) -> None:
         """Count a frame that enters the queue of ``limiter``."""
         join(_limiters(self, station), limiter)
-
-    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the earliest departure time of the first frame in the queue."""
-        return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
         """Add a CN-TAG to a frame of a CN priority, and count the frame with the tag at the limiter."""
@@ -466,10 +457,6 @@ class QCNStations(NullReactionPoints):
     def on_station_timer(self, station: int, now_ns: int) -> None:
         """Run the timers of the station that are due."""
         on_timer(_limiters(self, station), self.settings, self.generator, now_ns)
-
-    def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the current rate of the limiter in bit/s."""
-        return self.slots[station * self.slots_each + limiter].rate_bps
 
 
 @expanded

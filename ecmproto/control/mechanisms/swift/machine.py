@@ -11,20 +11,18 @@ from types import MappingProxyType
 import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     NullCongestionPoint,
-    Receivers,
     Senders,
 )
-from ecmproto.control.mechanisms.hpcc.machine import ACK_KIND, HPCCMachine
+from ecmproto.control.mechanisms.hpcc.machine import ACK_KIND, HPCCMachine, HPCCReceivers
 from ecmproto.control.mechanisms.hpcc.reaction_point import AckPayload
 from ecmproto.control.mechanisms.swift.reaction_point import (
     HOPS,
     SwiftStations,
     new_stations,
-    station_counters,
 )
 from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec.tags import TagFormat
@@ -66,6 +64,16 @@ class SwiftMachine(HPCCMachine):
         }
     )
 
+    counted = MappingProxyType(
+        {
+            SwiftPort: ("state", "tagged_frames"),
+            SwiftStations: (
+                "points", "acks", "unknown_flow", "stale", "increases", "decreases", "losses", "timeouts",
+            ),
+            HPCCReceivers: ("counts", "acknowledged"),
+        }
+    )  # fmt: skip
+
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port."""
         return SwiftPort(new_record(SwiftPortState))
@@ -79,9 +87,3 @@ class SwiftMachine(HPCCMachine):
         if not isinstance(point, SwiftPort) or point.state.tagged_frames:
             return ()
         return ("Swift ports only count the hops of tagged frames: senders add the tags (--rp swift)",)
-
-    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of ``machine``: a congestion point, stations or destinations."""
-        if isinstance(machine, SwiftPort):
-            return total(machine.state, "tagged_frames")
-        return station_counters(machine) if isinstance(machine, SwiftStations) else super().counters(machine)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, Departure, Message, Outbox, Sent
 from ecmproto.control.mechanisms.hpcc.reaction_point import ack_payload
 from ecmproto.control.mechanisms.limiter import NEVER_NS
@@ -225,10 +225,3 @@ def new_stations(parameters: SwiftReactionPointParameters, context: PortContext)
         SwiftSettings, parameters, alpha=alpha, offset_ns=-alpha * fastest, line_bps=context.link_rate_bps
     )
     return SwiftStations(*new_windows(SwiftStation, SwiftWindow, parameters.max_flows, context), settings)
-
-
-def station_counters(stations: SwiftStations) -> dict[str, int]:
-    """Return the counters by name, each summed over all stations."""
-    return total(
-        stations.points, "acks", "unknown_flow", "stale", "increases", "decreases", "losses", "timeouts"
-    )
