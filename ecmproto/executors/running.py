@@ -111,10 +111,6 @@ class Tally:
         return self.elapsed_s * (self.total - self.finished) / run
 
 
-def _nothing(tally: Tally) -> None:
-    """Ignore the progress."""
-
-
 def run_tasks(
     tasks: Collection[Task],
     call: Call,
@@ -122,7 +118,7 @@ def run_tasks(
     executor: Executor,
     store: RowStore | None = None,
     tally: Tally | None = None,
-    progress: Callable[[Tally], None] = _nothing,
+    progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Results:
     """Yield the result of each task, in any order.
 

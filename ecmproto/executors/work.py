@@ -63,7 +63,10 @@ def answer(call: Call, task: Task) -> Answer:
     packed, failure = b"", None
     begun_s = time.monotonic()
     try:
-        packed = pack(_with_digest(task.key, function(task.data, call.options)))
+        row = function(task.data, call.options)
+        if DIGEST in row:
+            raise TypeError(f"{DIGEST} is reserved: expected a row without it")
+        packed = pack({DIGEST: task.key, **row})
     except Exception as error:
         name = type(error).__name__
         trace = "".join(traceback.format_exception(error))
@@ -72,12 +75,6 @@ def answer(call: Call, task: Task) -> Answer:
     return Answer(
         packed=packed, failure=failure, elapsed_s=elapsed_s, worker=this_worker(), was_warm=was_warm
     )
-
-
-def _with_digest(key: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    if DIGEST in row:
-        raise TypeError(f"{DIGEST} is reserved: expected a row without it")
-    return {DIGEST: key, **row}
 
 
 def result_of(task: Task, answered: Answer) -> TaskResult:

@@ -45,7 +45,6 @@ from ecmproto.control.mechanisms.pause.gate import (
 )
 from ecmproto.control.replay.summary import (
     PauseTrace,
-    PortSummary,
     ReplaySummary,
     StationsSummary,
     flow_labels,
@@ -276,7 +275,10 @@ class ClosedLoopReplay:
         self._counts.add_messages(piece.messages)
         number = self.flows.numbers(passages["station"], passages["flow"])
         if self._end is None:
-            self._count_rtts(passages["rtt_average_ns"][disposition == ENQUEUED])
+            rtts_ns = passages["rtt_average_ns"][disposition == ENQUEUED]
+            known_ns = rtts_ns[rtts_ns >= 0]
+            self._rtt_sum_ns += float(known_ns.sum())
+            self._rtts += len(known_ns)
             data = passages["probe"] == 0
             self._series.passed(
                 number[data],
@@ -286,15 +288,6 @@ class ClosedLoopReplay:
                 passages["limit_bps"][data],
                 passages["rtt_average_ns"][data],
             )
-
-    def _count_rtts(self, rtt_average_ns: NDArray[np.float64]) -> None:
-        known_ns = rtt_average_ns[rtt_average_ns >= 0]
-        self._rtt_sum_ns += float(known_ns.sum())
-        self._rtts += len(known_ns)
-
-    def _port_summary(self) -> PortSummary:
-        gauge = self._network.ports[0].gauge
-        return port_summary("port", gauge, self._now_ns, self._counts, self.machine, self._point)
 
     def summary(self, *, drained: bool = False) -> ReplaySummary:
         """Return the summary up to the current time, or the summary of the whole replay after iteration.
@@ -318,6 +311,8 @@ class ClosedLoopReplay:
         )
 
     def _summed_up(self) -> ReplaySummary:
+        gauge = self._network.ports[0].gauge
+        port = port_summary("port", gauge, self._now_ns, self._counts, self.machine, self._point)
         return ReplaySummary(
             mechanism=self.machine.name,
             frames=self._frames,
@@ -328,7 +323,7 @@ class ClosedLoopReplay:
             passed_by=self._passed_by,
             backwards=self._backwards,
             untimed=self._untimed,
-            ports=(self._port_summary(),),
+            ports=(port,),
             stations=self._stations_summary(),
             flows=self._series.rates(flow_labels(self.flows), self._now_ns),
             flow_span_ns=self._series.bin_ns,

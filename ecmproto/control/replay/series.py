@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,16 +107,6 @@ class Samples:
 _FORMATS = (".csv", ".parquet")
 
 
-class TableSink(Protocol):
-    """A writer of a table's rows in pieces; a piece contains columns by name."""
-
-    def write(self, columns: dict[str, NDArray[Any]]) -> None:
-        """Write the next piece, which has the same columns as the first piece."""
-
-    def finish(self) -> None:
-        """Write the end of the table."""
-
-
 def check_series_path(path: str) -> None:
     """Raise OutputError unless the suffix of ``path`` is a known format.
 
@@ -137,7 +127,7 @@ def _opened(path: str, force: bool) -> Sink:
     return open_sink(path, force=force, whole=_format(path) != ".csv")
 
 
-def _table(path: str, sink: Sink) -> TableSink:
+def _table(path: str, sink: Sink) -> _CSVTable | _ParquetTable:
     return _CSVTable(sink) if _format(path) == ".csv" else _ParquetTable(sink)
 
 

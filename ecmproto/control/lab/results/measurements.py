@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.lab.model import directions
 from ecmproto.control.lab.setup.figures import check_borders, find_measurement
 from ecmproto.control.lab.simulation.series import FlowSeries, Levels, PortSeries, RunResult
 from ecmproto.errors import SpecError
@@ -303,14 +304,13 @@ class RunFigures:
         network = self.result.experiment.network
         delays_ns = {host.name: host.delay_ns for host in network.hosts}
         delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}
-        links: dict[str, tuple[float, float]] = {}
-        for link in network.links:
-            back_bps = link.rate_back_bps or link.rate_bps
-            back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
-            forward_ns, here_ns = delays_ns.get(link.b, 0), delays_ns.get(link.a, 0)
-            links[f"{link.a}>{link.b}"] = float(link.rate_bps), float(link.propagation_ns + forward_ns)
-            links[f"{link.b}>{link.a}"] = float(back_bps), float(back_ns + here_ns)
-        return links
+        return {
+            f"{line.origin}>{line.end}": (
+                float(line.rate_bps), float(line.propagation_ns + delays_ns.get(line.end, 0))
+            )
+            for link in network.links
+            for line in directions(link)
+        }  # fmt: skip
 
     @cached_property
     def _frame_octets(self) -> dict[str, int]:

@@ -54,7 +54,7 @@ class FigureRow:
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
         """Return the minimum and the maximum of each value over the seeds, without missing values."""
-        return tuple(_range(column) for column in zip(*self.values, strict=True))
+        return tuple((_minimum(column), _maximum(column)) for column in zip(*self.values, strict=True))
 
     @property
     def inside(self) -> tuple[bool, ...]:
@@ -220,15 +220,9 @@ def finite_or_none(value: float) -> float | None:
 
 def _median(values: Sequence[float]) -> float:
     known = [value for value in values if not math.isnan(value)]
-    return statistics.median_low(known) if any(map(math.isinf, known)) else _plain_median(known)
-
-
-def _plain_median(values: Sequence[float]) -> float:
-    return statistics.median(values) if values else math.nan
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    return _minimum(values), _maximum(values)
+    if not known:
+        return math.nan
+    return statistics.median_low(known) if any(map(math.isinf, known)) else statistics.median(known)
 
 
 def _minimum(values: Iterable[float]) -> float:

@@ -71,13 +71,11 @@ class Runs:
             yield name, simulate(experiment, seed=seed, parts=self.parts, watch=watch, trace=trace)
         if left := tasks[len(here) :]:
             context = multiprocessing.get_context("spawn")
-            with context.Pool(min(self.jobs, len(left)), initializer=_ignore_interrupts) as pool:
+            # Only this process handles Ctrl-C.
+            with context.Pool(
+                min(self.jobs, len(left)), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+            ) as pool:
                 yield from pool.imap(partial(_run_task, self.parts), left)
-
-
-def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C, so that only the parent process handles the interrupt."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run_task(parts: int, task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:

@@ -85,7 +85,7 @@ def build(document: Document) -> Experiment:
     Raises SpecError with the path of the wrong value.
     """
     head = values_of(document.scenario, "scenario", "scenario")
-    network = _network(document, head)
+    network = network_of(document)
     flows = _flows(document, network)
     mechanism = mechanism_of(document)
     measure = _measure(document, head["duration"], network)
@@ -108,15 +108,11 @@ def build(document: Document) -> Experiment:
 
 
 def network_of(document: Document) -> Network:
-    """Return the network of a document.
+    """Return the network of the topology line, with the changes and additions of the tables.
 
     Raises SpecError with the path of the wrong value.
     """
-    return _network(document, values_of(document.scenario, "scenario", "scenario"))
-
-
-def _network(document: Document, head: Mapping[str, Any]) -> Network:
-    """Return the network of the topology line, with the changes and additions of the tables."""
+    head = values_of(document.scenario, "scenario", "scenario")
     line = head["topology"]
     base = parse_topology(line, "topology").network() if line else Network(hosts=(), switches=(), links=())
     hosts = {host.name: host for host in base.hosts}
@@ -696,8 +692,8 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
             needed = UNITS[known[path].unit].needed
             raise SpecError(where=f"{where}.{key}", needed=needed, got=shown(value))
         text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-        if known[path].unit == "octets":
-            text = _in_octets(text, f"{where}.{key}")
+        if known[path].unit == "octets" and text.strip().endswith(("frame", "frames")):
+            text = OCTETS.show(read_value(OCTETS, text, f"{where}.{key}")).replace(" ", "")
         assignments.append(f"{path}={text}")
     set_paths = [each.partition("=")[0] for each in assignments]
     try:
@@ -719,13 +715,6 @@ def _refuse_idle_weight(parsed: Mapping[Role, Parameters], where: str) -> None:
     if weight is not None and weight != getattr(sender, "weight", weight):
         needed = "rp.w, or cp.increase_signals=no with it, since cp.w alone has no effect"
         raise SpecError(where=f"{where}.cp.w", needed=needed, got=f"{weight:g}")
-
-
-def _in_octets(text: str, where: str) -> str:
-    """Return a size in frames as octets; other text is returned unchanged."""
-    if not text.strip().endswith(("frame", "frames")):
-        return text
-    return OCTETS.show(read_value(OCTETS, text, where)).replace(" ", "")
 
 
 def _control(document: Document, mechanism: Mechanism, network: Network) -> Control:

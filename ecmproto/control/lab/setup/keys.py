@@ -80,16 +80,27 @@ class Key:
     """Another key of the table, with the only value for which this key has an effect."""
 
 
+_KINDS = {"str": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG, "Buffer | None": BUFFER}
+TIMES_NS = (0, LONGEST_NS)
+
+
 def _of(
-    owner: type, attribute: str, kind: Kind, doc: str, within: tuple[float, float] | None = None,
-    needs: tuple[str, Any] | None = None,
+    owner: type, attribute: str, doc: str, within: tuple[float, float] | None = None, *,
+    needs: tuple[str, Any] | None = None, kind: Kind | None = None,
 ) -> Key:  # fmt: skip
-    """Return the key of a model field, with the field's default; without a default, the key is required."""
-    (default,) = (each.default for each in dataclasses.fields(owner) if each.name == attribute)
-    required = default is dataclasses.MISSING
+    """Return the key of a model field, with the field's default; without a default, the key is required.
+
+    The kind of the value follows from the unit at the end of the field's name, or else from the field's type.
+    """
+    (known,) = (each for each in dataclasses.fields(owner) if each.name == attribute)
+    required = known.default is dataclasses.MISSING
+    if attribute.endswith("_ns"):
+        kind, within = TIME, within or TIMES_NS
+    elif attribute.endswith("_octets"):
+        kind = OCTETS
     return Key(
-        kind=kind, doc=doc, within=within, default=None if required else default, required=required,
-        owner=owner, attribute=attribute, needs=needs,
+        kind=kind or _KINDS[str(known.type)], doc=doc, within=within, required=required,
+        default=None if required else known.default, owner=owner, attribute=attribute, needs=needs,
     )  # fmt: skip
 
 
@@ -107,37 +118,33 @@ LIST = dataclasses.replace(NAMES, needed="a list of texts in quotes")
 ANY = Kind(needed="a value", read=str, show=str, plain=(int, float))
 
 
-TIMES_NS = (0, LONGEST_NS)
 _PORT_OCTETS = (1, 10**9)
 RATES_BPS = (1_000, 10**13)
 _FRAME = (60, 9_216)
 
 SCENARIO: Mapping[str, Key] = {
-    "name": _of(Experiment, "name", WORD, "name of the scenario"),
-    "title": _of(Experiment, "title", TEXT, "subject of the scenario, in one line"),
-    "source": _of(Experiment, "source", TEXT, "source document"),
-    "duration": _of(Experiment, "duration_ns", TIME, "simulated time", (1_000, LONGEST_NS)),
+    "name": _of(Experiment, "name", "name of the scenario", kind=WORD),
+    "title": _of(Experiment, "title", "subject of the scenario, in one line"),
+    "source": _of(Experiment, "source", "source document"),
+    "duration": _of(Experiment, "duration_ns", "simulated time", (1_000, LONGEST_NS)),
     "seed": Key(kind=COUNT, doc="seed of all random numbers", default=1, within=(0, 2**63 - 1)),
     "topology": Key(kind=TEXT, doc="network in one line, such as fat-tree k=4", default=""),
     "paths": _of(
         Network,
         "paths",
-        choice(*PATHS),
         "selection among equally short paths: ecmp by a hash of flow and switch, spray frame by frame in "
         "turn, flowlet by a hash of flowlet and switch",
+        kind=choice(*PATHS),
     ),
     "flowlet_gap": _of(
         Network,
         "flowlet_gap_ns",
-        TIME,
         "gap after which a flow may change its path (paths = flowlet)",
-        TIMES_NS,
-        ("paths", "flowlet"),
+        needs=("paths", "flowlet"),
     ),
     "overhead": _of(
         Experiment,
         "overhead_octets",
-        OCTETS,
         "octets that each frame takes on a link in addition to its own",
         (0, 1_000),
     ),
@@ -149,15 +156,11 @@ HOST: Mapping[str, Key] = {
         doc="name of one or several hosts, such as h1..h4, new or from the topology",
         required=True,
     ),
-    "delay": _of(Host, "delay_ns", TIME, "delay from a frame's arrival to its processing", TIMES_NS),
+    "delay": _of(Host, "delay_ns", "delay from a frame's arrival to its processing"),
     "reaction_delay": _of(
-        Host,
-        "reaction_delay_ns",
-        TIME,
-        "delay from a message's arrival to the reaction point's action",
-        TIMES_NS,
+        Host, "reaction_delay_ns", "delay from a message's arrival to the reaction point's action"
     ),
-    "queue": _of(Host, "queue_octets", OCTETS, "capacity of each flow's queue in the NIC", _PORT_OCTETS),
+    "queue": _of(Host, "queue_octets", "capacity of each flow's queue in the NIC", _PORT_OCTETS),
     "storm": Key(
         kind=LIST,
         doc="intervals in which the host is faulty and pauses its link by PAUSE or PFC, such as "
@@ -177,12 +180,10 @@ SWITCH: Mapping[str, Key] = {
     "name": Key(
         kind=NAMES, doc="name of one or several switches, new or from the topology, such as e*", required=True
     ),
-    "delay": _of(Switch, "delay_ns", TIME, "delay from a frame's arrival to its output queue", TIMES_NS),
+    "delay": _of(Switch, "delay_ns", "delay from a frame's arrival to its output queue"),
     "buffer": Key(kind=BUFFER, doc="capacity of each output port", default=DEFAULT_BUFFER),
-    "memory": _of(
-        Switch, "memory", BUFFER, "memory that all ports share; default, the sum of the ports' buffers"
-    ),
-    "partition": _of(Switch, "partition", BUFFER, "capacity for frames of one input; default, no limit"),
+    "memory": _of(Switch, "memory", "memory that all ports share; default, the sum of the ports' buffers"),
+    "partition": _of(Switch, "partition", "capacity for frames of one input; default, no limit"),
     "pause.high": Key(
         kind=OCTETS,
         doc="occupancy above which the switch sends PAUSE or PFC, if flow control is on",
@@ -229,15 +230,11 @@ LINK: Mapping[str, Key] = {
         default=PortRate(LINK_RATE_BPS, ()),
     ),
     "rate_back": Key(kind=RATE_CHANGES, doc="rate from b to a; default, the rate from a to b"),
-    "propagation": _of(Link, "propagation_ns", TIME, "propagation delay from a to b", TIMES_NS),
+    "propagation": _of(Link, "propagation_ns", "propagation delay from a to b"),
     "propagation_back": _of(
-        Link,
-        "propagation_back_ns",
-        TIME,
-        "propagation delay from b to a; default, the delay from a to b",
-        TIMES_NS,
+        Link, "propagation_back_ns", "propagation delay from b to a; default, the delay from a to b"
     ),
-    "loss": _of(Link, "loss", NUMBER, "probability that a frame is lost, in each direction", (0, 1)),
+    "loss": _of(Link, "loss", "probability that a frame is lost, in each direction", (0, 1)),
     "down": Key(
         kind=LIST,
         doc='intervals in which the link is down, such as ["5ms..8ms"]: frames on the link are lost, and '
@@ -264,16 +261,16 @@ FLOW: Mapping[str, Key] = {
         doc="traffic pattern of the source",
         required=True,
     ),
-    "priority": _of(Flow, "priority", COUNT, "priority of the frames", (0, 7)),
-    "frame": _of(Flow, "frame_octets", OCTETS, "length of the frames", _FRAME),
+    "priority": _of(Flow, "priority", "priority of the frames", (0, 7)),
+    "frame": _of(Flow, "frame_octets", "length of the frames", _FRAME),
     "rate": Key(kind=RATE, doc="offered rate; for on-off, the rate during the on time", within=RATES_BPS),
     "host_rate": Key(
         kind=RATE, doc="total rate of all flows from one host, instead of rate", within=RATES_BPS
     ),
-    "start": _of(Flow, "start_ns", TIME, "start time", TIMES_NS),
-    "stop": _of(Flow, "stop_ns", TIME, "end time; default, never", TIMES_NS),
+    "start": _of(Flow, "start_ns", "start time"),
+    "stop": _of(Flow, "stop_ns", "end time; default, never"),
     "random_start": _of(
-        Flow, "random_start", FLAG, "whether the first frame is sent at a random time within its period"
+        Flow, "random_start", "whether the first frame is sent at a random time within its period"
     ),
     "on": Key(kind=TIME, doc="mean on time", within=(1, LONGEST_NS)),
     "off": Key(kind=TIME, doc="mean off time", within=TIMES_NS),
@@ -295,30 +292,27 @@ FLOW: Mapping[str, Key] = {
         "capacity of the NIC queue",
         within=(1, 10**9),
     ),
-    "connections": _of(Flow, "connections", COUNT, "number of concurrent TCP connections", (1, 10_000)),
+    "connections": _of(Flow, "connections", "number of concurrent TCP connections", (1, 10_000)),
     "tcp.algorithm": _of(
-        TCP, "algorithm", choice("reno", "newreno", "cubic", "dctcp"), "congestion control of TCP"
+        TCP, "algorithm", "congestion control of TCP", kind=choice("reno", "newreno", "cubic", "dctcp")
     ),
-    "tcp.window": _of(TCP, "window", COUNT, "maximum number of segments in flight", (1, 100_000)),
-    "tcp.initial_window": _of(TCP, "initial_window", COUNT, "initial window in segments", (1, 100_000)),
-    "tcp.rto_min": _of(TCP, "rto_min_ns", TIME, "minimum retransmission time-out", (1_000, 10**12)),
-    "tcp.rto_max": _of(TCP, "rto_max_ns", TIME, "maximum retransmission time-out", (1_000, 10**12)),
-    "tcp.delayed_ack": _of(TCP, "delayed_ack", FLAG, "whether every second segment is acknowledged"),
-    "tcp.ack": _of(TCP, "ack_octets", OCTETS, "frame length of an acknowledgement", _FRAME),
-    "tcp.syn": _of(TCP, "syn", FLAG, "whether each connection or transaction begins with a handshake"),
-    "tcp.sack": _of(TCP, "sack", FLAG, "whether TCP uses selective acknowledgements"),
-    "tcp.ecn": _of(TCP, "ecn", FLAG, "whether ports may mark segments (ECN), as always with dctcp"),
+    "tcp.window": _of(TCP, "window", "maximum number of segments in flight", (1, 100_000)),
+    "tcp.initial_window": _of(TCP, "initial_window", "initial window in segments", (1, 100_000)),
+    "tcp.rto_min": _of(TCP, "rto_min_ns", "minimum retransmission time-out", (1_000, 10**12)),
+    "tcp.rto_max": _of(TCP, "rto_max_ns", "maximum retransmission time-out", (1_000, 10**12)),
+    "tcp.delayed_ack": _of(TCP, "delayed_ack", "whether every second segment is acknowledged"),
+    "tcp.ack": _of(TCP, "ack_octets", "frame length of an acknowledgement", _FRAME),
+    "tcp.syn": _of(TCP, "syn", "whether each connection or transaction begins with a handshake"),
+    "tcp.sack": _of(TCP, "sack", "whether TCP uses selective acknowledgements"),
+    "tcp.ecn": _of(TCP, "ecn", "whether ports may mark segments (ECN), as always with dctcp"),
     "request": _of(
         Flow,
         "request_octets",
-        OCTETS,
         "length of the request that the receiver of the flow sends; 0: the source sends without requests",
         (0, 9_216),
     ),
-    "response": _of(
-        Flow, "response_octets", OCTETS, "length of the response that the source sends", (1, 10**12)
-    ),
-    "idle": _of(Flow, "idle_ns", TIME, "mean of the exponential idle time between transactions", TIMES_NS),
+    "response": _of(Flow, "response_octets", "length of the response that the source sends", (1, 10**12)),
+    "idle": _of(Flow, "idle_ns", "mean of the exponential idle time between transactions"),
     "sizes": Key(
         kind=TEXT,
         doc="distribution of flow sizes: websearch, datamining, a CSV file, or a list such as 1kB:0.5, 1MB:1",
@@ -345,14 +339,10 @@ FLOW: Mapping[str, Key] = {
     "capture_source": _of(
         Flow,
         "capture_source",
-        TEXT,
         "source MAC address of the frames to offer, such as 02:00:00:00:00:01; default, all addresses",
     ),
     "capture_outer": _of(
-        Flow,
-        "capture_outer",
-        FLAG,
-        "whether mirrored and tunnelled frames are offered with their outer headers",
+        Flow, "capture_outer", "whether mirrored and tunnelled frames are offered with their outer headers"
     ),
     "group": Key(
         kind=WORD,
@@ -360,11 +350,7 @@ FLOW: Mapping[str, Key] = {
         default="",
     ),
     "hops": _of(
-        Flow,
-        "hops",
-        COUNT,
-        "number of congestion points on the flow's path; 0: the value of control.hops",
-        (0, 255),
+        Flow, "hops", "number of congestion points on the flow's path; 0: the value of control.hops", (0, 255)
     ),
     "via": Key(kind=NAMES, doc="switches of an explicit path, in order; default, a shortest path"),
 }
@@ -397,22 +383,20 @@ CONTROL: Mapping[str, Key] = {
         doc="flow control of the links, in addition to the mechanism",
         default="none",
     ),
-    "in_band": _of(Control, "in_band", FLAG, "whether messages are frames that wait in queues on their path"),
+    "in_band": _of(Control, "in_band", "whether messages are frames that wait in queues on their path"),
     "message_priority": _of(
-        Control, "message_priority", COUNT, "priority of in-band messages", (0, 7), ("in_band", True)
+        Control, "message_priority", "priority of in-band messages", (0, 7), needs=("in_band", True)
     ),
     "message_delay": _of(
         Control,
         "message_delay_ns",
-        TIME,
         "delay of an out-of-band message; default, the sum of the delays of links and nodes",
-        TIMES_NS,
-        ("in_band", False),
+        needs=("in_band", False),
     ),
     "points": Key(
         kind=NAMES, doc="switches or ports (switch>peer) that have congestion points; default, all"
     ),
-    "hops": _of(Control, "hops", COUNT, "number of congestion points on a flow's path", (1, 255)),
+    "hops": _of(Control, "hops", "number of congestion points on a flow's path", (1, 255)),
 }
 
 MEASURE: Mapping[str, Key] = {
@@ -421,28 +405,24 @@ MEASURE: Mapping[str, Key] = {
         doc="start of the measured time; default, 100 ms, or half of the run if the run is shorter",
         within=TIMES_NS,
     ),
-    "until": _of(
-        Measure, "until_ns", TIME, "end of the measured time; default, the end of the run", TIMES_NS
-    ),
-    "window": _of(Measure, "window_ns", TIME, "length of a window in time series", (1_000, LONGEST_NS)),
-    "port": _of(
-        Measure, "port", TEXT, "port for queue figures; default, the port with the longest mean queue"
-    ),
+    "until": _of(Measure, "until_ns", "end of the measured time; default, the end of the run"),
+    "window": _of(Measure, "window_ns", "length of a window in time series", (1_000, LONGEST_NS)),
+    "port": _of(Measure, "port", "port for queue figures; default, the port with the longest mean queue"),
 }
 
 BAND: Mapping[str, Key] = {
-    "figure": _of(Band, "figure", TEXT, "expression, such as queue.mean[50ms..90ms]"),
+    "figure": _of(Band, "figure", "expression, such as queue.mean[50ms..90ms]"),
     "low": Key(kind=ANY, doc="lower limit, with its unit"),
     "high": Key(kind=ANY, doc="upper limit, with its unit"),
-    "source": _of(Band, "source", TEXT, "source of the requirement"),
-    "median_of": _of(Band, "median_of", COUNT, "number of seeds whose median is checked", (1, 1000)),
-    "note": _of(Band, "note", TEXT, "remark on the band"),
+    "source": _of(Band, "source", "source of the requirement"),
+    "median_of": _of(Band, "median_of", "number of seeds whose median is checked", (1, 1000)),
+    "note": _of(Band, "note", "remark on the band"),
 }
 PUBLISHED: Mapping[str, Key] = {
-    "figure": _of(Published, "figure", TEXT, "expression"),
-    "value": _of(Published, "value", TEXT, "value in the document"),
-    "source": _of(Published, "source", TEXT, "section, table or figure of the document"),
-    "note": _of(Published, "note", TEXT, "reason why the simulated value differs"),
+    "figure": _of(Published, "figure", "expression"),
+    "value": _of(Published, "value", "value in the document"),
+    "source": _of(Published, "source", "section, table or figure of the document"),
+    "note": _of(Published, "note", "reason why the simulated value differs"),
 }
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {

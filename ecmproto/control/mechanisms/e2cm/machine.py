@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -63,10 +63,6 @@ from ecmproto.wire.codec import E2CM, CMTag, Ethernet, Frame
 from ecmproto.wire.codec.tags import TagFormat
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.e2cm import BCN_TYPES, PROBE_FWD, PROBE_REV, TYPES, flow_id
-
-if TYPE_CHECKING:
-    from ecmproto.control.mechanisms.e2cm.edge import ProbeReply
-
 
 PROTOCOL = 2
 """Protocol number of E²CM in the discriminator word."""

@@ -136,14 +136,7 @@ def advertisement(parameters: QCNEdgeParameters, modes: Sequence[DefenceMode]) -
     """Return the TLV that advertises the CNPVs; a CNPV is Ready unless the port remaps it (802.1Q 33.5)."""
     enabled = [p for p in sorted(parameters.cnpv) if modes[p] is not DefenceMode.DISABLED]
     ready = [p for p in enabled if modes[p] is not DefenceMode.EDGE]
-    return CongestionNotificationTLV(cnpv=_mask(enabled), ready=_mask(ready))
-
-
-def _mask(priorities: Sequence[int]) -> int:
-    mask = 0
-    for priority in priorities:
-        mask |= 1 << priority
-    return mask
+    return CongestionNotificationTLV(cnpv=sum(1 << p for p in enabled), ready=sum(1 << p for p in ready))
 
 
 def alternate_priority(parameters: QCNEdgeParameters, priority: int) -> int:
@@ -257,16 +250,19 @@ _Speaker = tuple[bytes, bytes, bytes]
 """Identity of an LLDP sender: source address, chassis identifier and port identifier."""
 
 
-class Defence:
-    """The defence mode of each priority at one port; ``rules`` are the effects of the modes on frames.
+class QCNDomainEdge:
+    """The port of a bridge between a CN domain and a host, as a `mechanisms.api.machine.DomainEdge`.
 
-    The last LLDP sender decides the modes. A port should have only one LLDP sender. If two senders alternate,
-    ``warnings`` contains a warning.
+    If ``cnpv`` is set, the defence mode of each priority decides about tags and priorities; ``rules`` are the
+    effects of the modes on frames. The last LLDP sender decides the modes. A port should have only one LLDP
+    sender. If two senders alternate, ``warnings`` contains a warning. CNMs to the address of the port are
+    from a backbone, and are converted to CNMs for the customer.
     """
 
     def __init__(
         self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
     ) -> None:
+        self.record: QCNEdge = new_record(QCNEdge)
         self.parameters = parameters
         self.changes: int = 0
         self.lldp_frames: int = 0
@@ -280,7 +276,8 @@ class Defence:
         self._ethertypes = ethertypes
         self._neighbour: CongestionNotificationTLV | None = None
         self._expires_ns = NEVER_NS
-        self._next_lldp_ns = 0
+        self._is_defended = bool(parameters.cnpv)
+        self._next_lldp_ns = 0 if self._is_defended else NEVER_NS
         self.rules: DefenceRules = self._rules()
 
     def _rules(self) -> DefenceRules:
@@ -288,8 +285,18 @@ class Defence:
 
     @property
     def due_ns(self) -> int:
-        """Return the next time to call `on_timer`."""
+        """Next time to call `on_timer`; NEVER_NS without defence."""
         return min(self._next_lldp_ns, self._expires_ns)
+
+    @property
+    def strips(self) -> Sequence[bool] | None:
+        """Whether frames to the host lose their CN-TAGs, by priority; ``None`` means all frames."""
+        return self.rules.strips if self._is_defended else None
+
+    @property
+    def received(self) -> Sequence[int]:
+        """New priority of a frame from the host, by the priority in the frame."""
+        return self.rules.received
 
     def on_timer(self, now_ns: int) -> bytes | None:
         """Remove an expired neighbour; return the LLDP frame to send now, or ``None``."""
@@ -300,7 +307,45 @@ class Defence:
         self._next_lldp_ns = now_ns + _INTERVAL_NS
         return self._frame()
 
-    def on_lldp(self, octets: bytes, now_ns: int) -> None:
+    def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
+        """Process LLDP and CNMs; return whether the frame was for the edge, and a converted CNM."""
+        if octets[:6] == self._mac:
+            return True, convert(self.record, self.parameters, octets, self._mac, ethertypes=self._ethertypes)
+        return self._is_lldp(octets), None
+
+    def take_from_host(self, octets: bytes, now_ns: int) -> bool:
+        """Process LLDP from the neighbour; return whether the frame was LLDP."""
+        is_lldp = self._is_lldp(octets)
+        if is_lldp:
+            self._on_lldp(octets, now_ns)
+        return is_lldp
+
+    def _is_lldp(self, octets: bytes) -> bool:
+        """Return whether a frame is LLDP for this port."""
+        ethertype = octets[_TYPE_AT : _TYPE_AT + TYPE_OCTETS]
+        return self._is_defended and ethertype == self._ethertypes.lldp.to_bytes(2)
+
+    def count_entering(self, priority: int, frames: int) -> None:
+        """Count frames from the host that already have the priority by the rules."""
+        count_received(self.record, self.rules, priority, frames)
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of LLDP frames, sender changes and mode changes."""
+        if not self._is_defended:
+            return {}
+        return {
+            "lldp_frames": self.lldp_frames,
+            "lldp_malformed": self.malformed,
+            "lldp_speaker_changes": self.speaker_changes,
+            "mode_changes": self.changes,
+        }
+
+    def mechanism_counters(self) -> dict[str, int]:
+        """Return the counters of frames and CNMs."""
+        record: Any = self.record
+        return {name: int(record[name]) for name in record.dtype.names}
+
+    def _on_lldp(self, octets: bytes, now_ns: int) -> None:
         """Process an LLDP frame with arbitrary content from the neighbour."""
         try:
             layers = decode(octets, ethertypes=self._ethertypes).layers
@@ -357,86 +402,3 @@ class Defence:
         header = Ethernet(dst=DESTINATION, src=self._mac, type=self._ethertypes.lldp)
         frame = Frame(layers=(header, *tlvs), ethertypes=self._ethertypes)
         return encode(frame).ljust(MIN_OCTETS, b"\0")
-
-
-def _is_lldp(octets: bytes, ethertypes: EtherTypes) -> bool:
-    return octets[_TYPE_AT : _TYPE_AT + TYPE_OCTETS] == ethertypes.lldp.to_bytes(2)
-
-
-class QCNDomainEdge:
-    """The port of a bridge between a CN domain and a host, as a `mechanisms.api.machine.DomainEdge`.
-
-    If ``cnpv`` is set, the defence modes decide about tags and priorities. CNMs to the address of the port
-    are from a backbone, and are converted to CNMs for the customer.
-    """
-
-    def __init__(
-        self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
-    ) -> None:
-        self.record: QCNEdge = new_record(QCNEdge)
-        self.defence: Defence | None = None
-        if parameters.cnpv:
-            self.defence = Defence(parameters, mac=mac, port=port, ethertypes=ethertypes)
-        self._parameters = parameters
-        self._mac = mac
-        self._ethertypes = ethertypes
-
-    @property
-    def due_ns(self) -> int:
-        """Next time to call `on_timer`; NEVER_NS without defence."""
-        return NEVER_NS if self.defence is None else self.defence.due_ns
-
-    @property
-    def strips(self) -> Sequence[bool] | None:
-        """Whether frames to the host lose their CN-TAGs, by priority; ``None`` means all frames."""
-        return None if self.defence is None else self.defence.rules.strips
-
-    @property
-    def received(self) -> Sequence[int]:
-        """New priority of a frame from the host, by the priority in the frame."""
-        return UNCHANGED if self.defence is None else self.defence.rules.received
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings for the operator."""
-        return () if self.defence is None else self.defence.warnings
-
-    def on_timer(self, now_ns: int) -> bytes | None:
-        """Return the LLDP frame to send now, or ``None``."""
-        return None if self.defence is None else self.defence.on_timer(now_ns)
-
-    def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
-        """Process LLDP and CNMs; return whether the frame was for the edge, and a converted CNM."""
-        if octets[:6] == self._mac:
-            return True, convert(
-                self.record, self._parameters, octets, self._mac, ethertypes=self._ethertypes
-            )
-        return self.defence is not None and _is_lldp(octets, self._ethertypes), None
-
-    def take_from_host(self, octets: bytes, now_ns: int) -> bool:
-        """Process LLDP from the neighbour; return whether the frame was LLDP."""
-        if self.defence is None or not _is_lldp(octets, self._ethertypes):
-            return False
-        self.defence.on_lldp(octets, now_ns)
-        return True
-
-    def count_entering(self, priority: int, frames: int) -> None:
-        """Count frames from the host that already have the priority by the rules."""
-        if self.defence is not None:
-            count_received(self.record, self.defence.rules, priority, frames)
-
-    def counters(self) -> dict[str, int]:
-        """Return the counters of LLDP frames, sender changes and mode changes."""
-        if self.defence is None:
-            return {}
-        return {
-            "lldp_frames": self.defence.lldp_frames,
-            "lldp_malformed": self.defence.malformed,
-            "lldp_speaker_changes": self.defence.speaker_changes,
-            "mode_changes": self.defence.changes,
-        }
-
-    def mechanism_counters(self) -> dict[str, int]:
-        """Return the counters of frames and CNMs."""
-        record: Any = self.record
-        return {name: int(record[name]) for name in record.dtype.names}
