@@ -43,9 +43,7 @@ class Batches:
         self._measured += 1
 
     def next(self, workers: int) -> list[Task]:
-        """Return the tasks of the next batch for one of ``workers`` workers; an empty list if no task is
-        left.
-        """
+        """Return the tasks of the next batch for one of ``workers`` workers; an empty list at the end."""
         batch: list[Task] = []
         size = 0.0
         target = self._target_size()

@@ -230,9 +230,7 @@ class RowStore:
 
     @staticmethod
     def _clear_up(folder: Path, names: Iterable[str]) -> None:
-        """Remove partial files of arrays that killed processes left, but keep recent files of other
-        processes.
-        """
+        """Remove partial files of arrays that killed processes left, but keep the recent ones of others."""
         for name in names:
             partial = folder / name
             with suppress(OSError):

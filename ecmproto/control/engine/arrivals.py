@@ -214,9 +214,7 @@ class Intake:
 
     @property
     def first_time_ns(self) -> int | None:
-        """Return the time of the first frame with a timestamp, in ns since 1970; ``None`` if not yet
-        known.
-        """
+        """Return the time of the first frame with a timestamp, in ns since 1970, or ``None``."""
         return int(self._clock.first_ns) if self._clock.begun else None
 
     def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> EngineBatch:

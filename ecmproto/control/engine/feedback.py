@@ -254,9 +254,7 @@ class _EarlierFrames:
         self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
 
     def numbers_before(self, position: int, numbers: tuple[int, int]) -> tuple[int, int]:
-        """Return ``numbers`` if frames before ``position`` use these numbers, in this batch or earlier
-        batches.
-        """
+        """Return ``numbers`` if frames before ``position``, in any batch, use these numbers."""
         station, flow = numbers
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
             return numbers

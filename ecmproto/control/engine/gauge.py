@@ -67,9 +67,7 @@ class LevelBins:
     total_only: int
     """1 if priorities have a level but no statistics, and if there is no trace."""
     only_priority: int
-    """Only priority with frames so far; NO_PRIORITY before the first frame, SEVERAL for several
-    priorities.
-    """
+    """Only priority with frames so far; NO_PRIORITY before the first frame, or SEVERAL."""
     lengths_octets: Annotated[NDArray[np.int64], PRIORITIES]
     """Buffer for the result of `queue_lengths`."""
     trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]

@@ -221,9 +221,7 @@ def _spare_frames(network: NetworkState) -> int:
 
 @inlined
 def _spare_flights(network: NetworkState) -> int:
-    """Return the number of further events for which ``in_flight`` has capacity, with a full outbox at the
-    end.
-    """
+    """Return the number of further events for which ``in_flight`` has capacity, before a full outbox."""
     in_flight = network.loop.sent - network.loop.received
     # A message to every station is one message per station if the delays differ.
     copies = 0 if network.loop.same_delays == 1 else EVENT_MESSAGES * len(network.links)
@@ -233,9 +231,7 @@ def _spare_flights(network: NetworkState) -> int:
 
 @compiled
 def _spare_mail(network: NetworkState) -> int:
-    """Return the number of further events for which the mailboxes and the list of begun flows have
-    capacity.
-    """
+    """Return the number of further events for which mailboxes and the list of begun flows have capacity."""
     begun = len(network.offers.begun) - network.offers.count.begun
     spare = begun // (EVENT_MESSAGES + MAX_OFFERS)
     for number in range(network.loop.parity, len(network.mail), 2):

@@ -57,9 +57,7 @@ class Completion:
 
 
 class BegunFlow:
-    """Flow of a given size that began at its source, for the part of the network with its destination; a
-    record.
-    """
+    """Record of a flow of a given size that began at its source, for the part with its destination."""
 
     source: int
     serial: int

@@ -57,9 +57,7 @@ class Thresholds:
     low_octets: int
     on_output: bool = False
     alpha: float = 0.0
-    """Factor of dynamic thresholds: XOFF is ``alpha`` times the free shared memory; 0 means static
-    thresholds.
-    """
+    """Factor of dynamic thresholds: XOFF is ``alpha`` times the free shared memory; 0 means static ones."""
     shared_octets: int = 0
     """Memory in octets that all inputs share, without their headroom."""
 
@@ -106,9 +104,7 @@ class Link:
     loss: float = 0.0
     """Probability that a frame is lost, in each direction."""
     down: tuple[tuple[int, int], ...] = ()
-    """Time ranges (start, end) in which the link is down; frames on the link are lost, and routes avoid
-    it.
-    """
+    """Time ranges (start, end) in which the link is down: its frames are lost, and routes avoid it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,23 +161,17 @@ class Pattern(Enum):
     CBR = "cbr"
     """Frames are sent at equal intervals, at ``rate_bps``."""
     BERNOULLI = "bernoulli"
-    """Each slot (one frame time on the link) has a frame with equal probability; the mean rate is
-    ``rate_bps``.
-    """
+    """Each slot (a frame time on the link) has a frame with equal probability, at ``rate_bps`` on average."""
     POISSON = "poisson"
     """Frames are sent at exponentially distributed intervals, at ``rate_bps`` on average."""
     ON_OFF = "on-off"
-    """Frames are sent at ``rate_bps`` during on times; the mean times on and off are ``on_ns`` and
-    ``off_ns``.
-    """
+    """Frames are sent at ``rate_bps`` during on times; the mean times are ``on_ns`` and ``off_ns``."""
     TCP = "tcp"
     """A TCP connection always has data to send."""
     TRANSACTIONS = "transactions"
     """TCP transactions repeat: a request, a response of ``response_octets``, and an idle time."""
     SIZES = "sizes"
-    """Flows of random sizes start at Poisson times, in sequence or concurrently, at ``rate_bps`` on
-    average.
-    """
+    """Flows of random sizes start at Poisson times, also concurrently, at ``rate_bps`` on average."""
     SCHEDULE = "schedule"
     """Bursts of given sizes start at given times."""
     ALL_REDUCE = "all-reduce"
@@ -321,9 +311,7 @@ class Measure:
     until_ns: int | None = None
     window_ns: int = 1_000_000
     port: str = ""
-    """Port for queue figures, such as ``switch>peer``; an empty text means the port with the longest
-    queue.
-    """
+    """Port for queue figures, such as ``switch>peer``; if empty, the port with the longest queue."""
     bands: tuple[Band, ...] = ()
     published: tuple[Published, ...] = ()
 

@@ -56,9 +56,7 @@ _FINE_NS = 1
 MACHINE_COUNTS = "/proc/stat"
 _COUNTS_OCTETS = 100
 _MACHINE_COUNTS_OCTETS = 1 << 16
-"""The maximum length of the text read from `MACHINE_COUNTS`, whose first lines have the processors'
-counters.
-"""
+"""The maximum length of the text read from `MACHINE_COUNTS`, which begins with the processors' counters."""
 _STARVED = 50
 """The part of the time, a fiftieth, above which a device is starved.
 
@@ -151,9 +149,7 @@ class LiveInterface:
         self._before = (0, 0, 0, 0, 0)
         self._unsent = self._lost = 0
         self.opened: int = 0
-        """The number of times the interface was opened: once at first, and once after each time the interface
-        vanished.
-        """
+        """The number of times the interface was opened: at first, and after each time it vanished."""
         self._again_ns = 0
         self._receiver: FrameReceiver | None = None
         self._sender: FrameSender | None = None
@@ -189,18 +185,14 @@ class LiveInterface:
         return self._receiver.fileno()
 
     def precompile(self) -> None:
-        """Load and compile the code that receives frames and the code that searches for a vanished
-        interface.
-        """
+        """Compile the code that receives frames, and load the code that searches for a vanished interface."""
         if self._receiver is not None:
             self._receiver.warm_up()
         with suppress(InterfaceError):
             interface_facts("")
 
     def receive(self) -> Batch | None:
-        """Return the received frames, which the next call overwrites, or ``None`` if no frame was
-        received.
-        """
+        """Return the received frames, which the next call overwrites, or ``None`` without frames."""
         if self._receiver is None:
             return None
         try:
@@ -250,9 +242,7 @@ class LiveInterface:
         return self._receiver.frame_octets
 
     def count_with(self, wires: Wires, number: int) -> None:
-        """Include the frames that ``wires`` send by interface ``number`` in the counters of this interface
-        from now on.
-        """
+        """Count the frames that ``wires`` send by interface ``number`` at this interface from now on."""
         with self._closing:
             sent, octets = self._sent_by_wires()
             received, overflow, *others, refused = self._before
@@ -503,9 +493,7 @@ class _CompiledLoop:
             self._links[int(state.interface)].fail(int(state.error))
 
     def _attach(self) -> None:
-        """Use the current sockets of the interfaces; a vanished interface has new sockets after it
-        returns.
-        """
+        """Use the current sockets of the interfaces; an interface that returned has new sockets."""
         # An interface that returned may have equal descriptors, but has new sockets.
         attached = [(link.opened, link.descriptors) for link in self._links]
         if attached != self._attached:

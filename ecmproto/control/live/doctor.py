@@ -362,9 +362,7 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
 
 
 def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
-    """Yield the treatment of PAUSE and PFC frames by an interface, and the interface's counters of such
-    frames.
-    """
+    """Yield an interface's treatment of PAUSE and PFC frames, and its counters of such frames."""
     state = flow_control(name)
     counters = {
         counter: value

@@ -95,9 +95,7 @@ class EdgeCounts:
     consumed_frames: int
     """LLDP frames, and CNMs that the edge of a backbone converts."""
     unanswered: int
-    """Answers that were not sent, because the flow has no stored frame or the answer has no destination
-    address.
-    """
+    """Unsent answers, because the flow has no stored frame or the answer has no destination address."""
     refused_frames: int
     """Frames that are longer than the device accepts."""
 
@@ -114,9 +112,7 @@ class EdgeFacts:
     """1 if the edge delivers frames to receivers."""
     asks_net: int
     asks_host: int
-    """1 if the caller examines non-data frames from the host first; ``asks_net`` is the flag for the
-    network.
-    """
+    """1 if the caller first examines non-data frames from the host; ``asks_net`` is for the network."""
     strips: int
     """1 if the edge removes the mechanism's tags."""
 

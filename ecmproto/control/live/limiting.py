@@ -109,9 +109,7 @@ class PointFacts:
     own: int
     message_port: int
     message_octet: int
-    """The offset of the payload in messages over IP to UDP port ``message_port``, or 0 without such
-    messages.
-    """
+    """The offset of the payload in messages to UDP port ``message_port``, or 0 without such messages."""
     longest_octets: int
     """The maximum frame length of the network without a C-TAG, in octets."""
     largest_octets: int
@@ -438,9 +436,7 @@ def _carry_on(
 
 @compiled
 def _drain(point: PointState, wires: Wires) -> int:
-    """Send the frames that have left the stations, and drop rejected frames; return a reason as `step`
-    does.
-    """
+    """Send the frames that left the stations, and drop rejected frames; return a reason as `step` does."""
     progress, network, counts = point.progress, point.network, point.counts
     while progress.drained < network.log.passages:
         passage = network.passages[progress.drained]
@@ -593,9 +589,7 @@ def _take_out(point: PointState, serial: int) -> int:
 
 @compiled
 def _pass_to_host(point: PointState, wires: Wires) -> int:
-    """Send the network's frames to the host, up to the first non-data frame; return a reason as `step`
-    does.
-    """
+    """Send the network's frames up to a non-data frame to the host; return a reason as `step` does."""
     state, progress, slots = wires.state, point.progress, wires.rings[NET].octets
     if state.interface != NET:
         return TIME_CAME

@@ -75,9 +75,7 @@ class RoceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePairChange:
-    """RoCE frames to one queue pair: the total count, and the rates and problems since the previous
-    statistics.
-    """
+    """RoCE frames to a queue pair: total count, and rates and problems since the previous statistics."""
 
     source: str
     destination: str

@@ -91,9 +91,7 @@ def congestion_point(
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> DeviceSpec:
-    """Describe a switch port; raise ParameterError for an invalid value and SpecError for an invalid
-    address.
-    """
+    """Describe a switch port; raise ParameterError for an invalid value, or SpecError for an address."""
     names = (*inputs, output)
     for name in names:
         if names.count(name) > 1:

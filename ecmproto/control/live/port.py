@@ -481,9 +481,7 @@ class _Watchdog:
         return mask
 
     def bound(self, mask: int, now_ns: int) -> None:
-        """Limit the stop time of the priorities in ``mask``; a frame has just started or extended these
-        stops.
-        """
+        """Limit the stop time of the priorities in ``mask``, which a frame has just started or extended."""
         until_ns = self._state.until_ns
         for priority in range(PRIORITIES):
             limit_ns = self._stopped_ns[priority] + self.limit_ns

@@ -48,9 +48,7 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Scraped(NamedTuple):
-    """A device to report: the role, the function that returns the state, and the name if there are
-    several.
-    """
+    """A device to report: the role, the function that returns the state, and the name of one of several."""
 
     role: str
     look: Look
@@ -117,9 +115,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _rehearse(application: Any) -> None:
-    """Serve one request without a client, to load the modules that are unreadable after the change of
-    user.
-    """
+    """Serve a request without a client, to load modules that are unreadable after the change of user."""
     environment = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT_ENCODING": "gzip"}
     application(environment | {"wsgi.input": BytesIO()}, lambda status, headers: None)
 
@@ -195,9 +191,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Sample(NamedTuple):
-    """A sample of a counter, gauge or histogram; the metric's name is the prefix and the sample's own
-    name.
-    """
+    """A sample of a counter, gauge or histogram; the metric's name is the prefix and the sample's name."""
 
     prefix: str
     name: str

@@ -73,9 +73,7 @@ __all__ = ["HOST", "NET", "ReactionPoint", "precompile_reaction_point"]
 
 LARGEST_STATIONS = 16
 LARGEST_FLOWS = 256
-"""The maximum number of stations, and of flows; frames beyond these numbers bypass the limiters and are
-counted.
-"""
+"""The maximum number of stations, and of flows; further frames bypass the limiters and are counted."""
 LARGEST_OCTETS = 2048
 """The default maximum length of a frame, in octets."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
@@ -161,9 +159,7 @@ class ReactionPoint:
 
     @property
     def due_ns(self) -> int:
-        """Return the time of the next call of `advance`, or NEVER_NS while no frame waits and no timer
-        runs.
-        """
+        """Return the time of the next call of `advance`, or NEVER_NS without frames and timers."""
         due_ns = first_ns(self.network.events)
         return NEVER_NS if due_ns == NEVER_NS else int(self._point.facts.start_ns) + due_ns
 

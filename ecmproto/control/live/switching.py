@@ -153,9 +153,7 @@ class Switch(NamedTuple):
 
 @compiled
 def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
-    """Process the departures and timers until ``now_ns``; return False if the capacity is exhausted
-    earlier.
-    """
+    """Process departures and timers until ``now_ns``; return False if the capacity is exhausted earlier."""
     line, late = switch.port.line, False
     while has_event_capacity(switch):
         tick_ns = NEVER_NS if switch.clock.lag_ns > 0 else point.next_timer_ns()
@@ -427,9 +425,7 @@ def _set_back(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int,
 
 @inlined
 def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int) -> int:
-    """Forward the batch of received frames; return a reason as `drive` does, or TIME_CAME after all
-    frames.
-    """
+    """Forward the received frames; return a reason as `drive` does, or TIME_CAME after all frames."""
     state, clock = wires.state, switch.clock
     frames = Incoming(wires.rings[state.interface].octets, wires.offset, wires.captured, wires.original)
     time_ns = own_time(clock, now_ns)
@@ -533,9 +529,7 @@ def clear(outgoing: Outgoing) -> None:
 
 @inlined
 def has_event_capacity(switch: Switch) -> bool:
-    """Return whether there is space for the messages of one more event and for one more frame per
-    interface.
-    """
+    """Return whether the messages of one more event, and one more frame per interface, fit."""
     outgoing, capacity = switch.outgoing, switch.outgoing.offset.shape[1]
     for interface in range(len(outgoing.frames)):
         if outgoing.frames[interface] >= capacity:

@@ -47,9 +47,9 @@ from ecmproto.control.replay.summary import (
     PauseTrace,
     ReplaySummary,
     StationsSummary,
+    counted_fields,
     flow_labels,
     port_summary,
-    with_counts,
 )
 from ecmproto.frames.batch.flows import FlowTable
 from ecmproto.frames.capture.batch import Batch, Interface
@@ -59,9 +59,7 @@ from ecmproto.units import serialisation_ns
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 LARGEST_STATIONS = 1024
-"""The maximum number of stations with a reaction point; frames of further stations go directly to the
-port.
-"""
+"""The maximum number of stations with a reaction point; further stations have none."""
 LARGEST_FLOWS = 256
 """The maximum number of flows that a station distinguishes."""
 _FIRST_STATIONS = 16
@@ -202,9 +200,7 @@ class ClosedLoopReplay:
         self._series.offered(number[occupies], arrivals.time_ns[occupies], arrivals.octets[occupies])
 
     def _settle_stations(self) -> None:
-        """Create reaction points for all stations that have sent a frame, and for at least one more
-        station.
-        """
+        """Create reaction points for all stations that have sent a frame, and for one or more others."""
         stations = self.context.stations
         while stations <= min(self.flows.stations, LARGEST_STATIONS - 1):
             stations *= 2
@@ -306,7 +302,7 @@ class ClosedLoopReplay:
         return dataclasses.replace(
             now,
             passed_by=self._passed_by,
-            ports=(with_counts(now.ports[0], self._counts),),
+            ports=(dataclasses.replace(now.ports[0], **counted_fields(self._counts)),),
             stations=stations,
         )
 

@@ -60,9 +60,7 @@ NO_PORT = -1
 
 
 class Ports(Protocol):
-    """The assignment of frames to ports; ports are numbered from 0 in the order of the ports' first
-    frames.
-    """
+    """The assignment of frames to ports, which are numbered from 0 in the order of their first frames."""
 
     def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return the port of each frame, or NO_PORT for a frame without a port."""
@@ -284,9 +282,7 @@ class ReplayedBatch:
         )
 
     def generated(self) -> Iterator[tuple[int, GeneratedFrame]]:
-        """Yield each generated frame, with the index of the frame that it follows; −1 means before all
-        frames.
-        """
+        """Yield each generated frame, with the index of the frame that it follows; −1 before all frames."""
         chosen = np.flatnonzero(self.messages["sent"] == 1)
         messages: Any = self.messages[chosen].view(np.recarray)
         cause = messages["cause"]

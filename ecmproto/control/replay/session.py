@@ -44,9 +44,7 @@ Watch = Callable[[Iterable[Batch]], Iterable[Batch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The plan of a replay: mechanism, port and stations; a closed loop around one port if ``loop`` is
-    set.
-    """
+    """The plan of a replay: mechanism, port and stations; with ``loop``, a closed loop around one port."""
 
     machine: Machine
     port: PortConfig

@@ -120,9 +120,7 @@ class StationsSummary:
     ``None`` means that no round-trip time was measured.
     """
     fairness: float
-    """Jain's index of the rates of flows with traffic in the second half; 1 means that all rates are
-    equal.
-    """
+    """Jain's index of the rates of flows with traffic in the second half; 1 for equal rates."""
     fairness_flows: int
     """The number of flows that ``fairness`` covers."""
     counters: dict[str, int]
@@ -143,9 +141,7 @@ class ReplaySummary:
 
     mechanism: str
     variant: str = ""
-    """The name of the replay among other replays of the mechanism, such as ``qcn:w=4``, or the mechanism's
-    name.
-    """
+    """The name of the replay among others of the mechanism, such as ``qcn:w=4``, or the mechanism's name."""
     frames: int
     octets: int
     first_time_ns: int
@@ -217,16 +213,12 @@ def port_summary(
         trace=trace,
         counters={name: counters[name] for name in machine.shown_counters if name in counters},
         remarks=machine.remarks(point),
-        **_counted(counts),
+        **counted_fields(counts),
     )
 
 
-def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
-    """Return a copy of ``summary`` with the current counts."""
-    return dataclasses.replace(summary, **_counted(counts))
-
-
-def _counted(counts: PortCounts) -> dict[str, Any]:
+def counted_fields(counts: PortCounts) -> dict[str, Any]:
+    """Return the fields of `PortSummary` that follow from counts."""
     names = ("frames", "octets", "dropped_frames", "dropped_octets", "samples", "unanswered")
     return {name: getattr(counts, name) for name in names} | {
         "messages": dict(sorted(counts.messages.items())),

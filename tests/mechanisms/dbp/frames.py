@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ecmproto.control.mechanisms.dbp.machine import DBPDestination, receiving_rate
-from ecmproto.control.mechanisms.fecn.messages import reply
+from ecmproto.control.mechanisms.fecn.messages import answer
 from ecmproto.wire.codec import DBPRateReport, EtherTypes, decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.mechanisms.fecn.frames import is_answerable, with_layer
@@ -36,7 +36,7 @@ def report(
         destination.unanswerable += 1
         return None
     body = DBPRateReport(rate=receiving_rate(link_rate_bps))
-    return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
+    return answer(octets, body, port_mac=station_mac, priority=priority, ethertypes=ethertypes)
 
 
 def rate_of(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int | None:

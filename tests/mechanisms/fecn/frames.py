@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ecmproto.control.mechanisms.fecn import messages
 from ecmproto.control.mechanisms.fecn.machine import FECNEdge
-from ecmproto.control.mechanisms.fecn.messages import TAG, reply
+from ecmproto.control.mechanisms.fecn.messages import TAG, answer
 from ecmproto.control.mechanisms.fecn.parameters import FECNEdgeParameters
 from ecmproto.control.mechanisms.fecn.reaction_point import FECNDiscards, FECNFields
 from ecmproto.units import RATE_INFINITY
@@ -97,7 +97,7 @@ def returning(
     if tag is None:
         return None
     body = FECNReturn(rlq_id=tag.rlq_id, rate=tag.rate)
-    return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
+    return answer(octets, body, port_mac=station_mac, priority=priority, ethertypes=ethertypes)
 
 
 def is_answerable(octets: bytes, *, station_mac: bytes) -> bool:

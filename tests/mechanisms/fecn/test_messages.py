@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.control.mechanisms.fecn.congestion_point import FECNPointState, lowered, settings_record, start
-from ecmproto.control.mechanisms.fecn.messages import reply
+from ecmproto.control.mechanisms.fecn.messages import answer
 from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters, FECNEdgeParameters
 from ecmproto.control.mechanisms.fecn.reaction_point import FECNFields, FECNSource
 from ecmproto.kernels.record import new_record
@@ -257,7 +257,7 @@ def test_a_reply_needs_no_more_than_the_headers() -> None:
     body = FECNReturn(rlq_id=1, rate=2)
     whole = octets(B, A, "8100 6005", PAYLOAD)
     for length in (18, 20, len(whole)):
-        back = reply(whole[:length], body, station_mac=octets(B), priority=7)
+        back = answer(whole[:length], body, port_mac=octets(B), priority=7)
         assert back == octets(A, B, "8100 e005 88b5 0310 0001 00000002").ljust(60, b"\0")
 
 

@@ -46,9 +46,7 @@ class FigureRow:
 
     @property
     def medians(self) -> tuple[float, ...]:
-        """Return the median of each value over the seeds; events that never happened have an infinite
-        value.
-        """
+        """Return the median of each value over the seeds; infinity for an event that never happened."""
         return tuple(_median(column) for column in zip(*self.values, strict=True))
 
     @property
@@ -58,9 +56,7 @@ class FigureRow:
 
     @property
     def inside(self) -> tuple[bool, ...]:
-        """Return whether each compared value is in the band: the value of a seed, or the median of a
-        group.
-        """
+        """Return whether each compared value, of a seed or a group of seeds, is in the band."""
         return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self._compared)
 
     @property

@@ -18,6 +18,7 @@ from ecmproto.control.engine.config import (
     parse_buffer,
 )
 from ecmproto.control.lab.model import FRAME_OCTETS
+from ecmproto.control.mechanisms.api.parameters import UNITS, parse_flag
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
 
@@ -88,11 +89,6 @@ def check_known(name: str, known: Collection[str], needed: str, where: str, hint
     """Raise SpecError for a name that is not in ``known``, with ``hint`` or the most similar name."""
     if name not in known:
         raise SpecError(where=where, needed=needed, got=shown(name), hint=hint or did_you_mean(name, known))
-
-
-def _flag(text: str) -> bool:
-    answers = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
-    return answers[text.strip().lower()]
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -175,7 +171,7 @@ COUNTS = Kind(
     plain=(int,),
 )
 NUMBER = Kind(needed="a number", read=_number, show=lambda value: f"{value:g}", plain=(int, float))
-FLAG = Kind(needed="true or false", read=_flag, show=lambda value: "yes" if value else "no", plain=(bool,))
+FLAG = Kind(needed="true or false", read=parse_flag, show=UNITS["flag"].format, plain=(bool,))
 TEXT = Kind(needed="a text in quotes", read=str, show=str)
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")

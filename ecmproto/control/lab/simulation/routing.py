@@ -91,9 +91,7 @@ class Routes:
 
 
 def _distances(end: int, into: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
-    """Return the number of links from each switch to the switch ``end``; ``into`` lists the feeds by
-    switch.
-    """
+    """Return the number of links from each switch to ``end``; ``into`` lists the feeds by switch."""
     distance = [_UNREACHED] * len(into)
     distance[end] = 0
     ready = deque([end])

@@ -250,9 +250,7 @@ class Windows:
             yield sender, kind, np.diff(counts[:, sender, kind], prepend=0)
 
     def deadlock(self, wiring: Wiring) -> tuple[str, ...]:
-        """Return a cycle of ports stopped during the whole last window, each port waiting for the next
-        port.
-        """
+        """Return a cycle of ports stopped during the whole last window; each port waits for the next one."""
         if self.count < 2:
             return ()
         stopped_ns = self._tables["port", "stopped_ns"].rows

@@ -92,9 +92,7 @@ class TrafficSource:
     """Schedule: index of the first awaited source; ``awaits_end`` is the end of the range."""
     awaits_end: int
     releases: int
-    """Schedule: index of the first source that awaits this source; ``releases_end`` is the end of the
-    range.
-    """
+    """Schedule: index of the first source that awaits this source; ``releases_end`` ends the range."""
     releases_end: int
     backlog_octets: int
     """Number of unsent octets of the last flow."""

@@ -136,9 +136,7 @@ class RunSettings:
     any_rate: bool = False
     """Whether to continue if the machine cannot forward the configured rate."""
     together: bool | None = None
-    """Whether the devices are threads of one process or separate processes; ``None`` means an automatic
-    choice.
-    """
+    """Whether devices are threads of one process or separate processes; ``None`` is an automatic choice."""
     check: Callable[[], None] = lambda: None
     """A function that is called often, and that may raise an exception to end the run."""
 

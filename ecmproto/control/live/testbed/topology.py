@@ -73,9 +73,7 @@ def dumbbell(
 
 
 def read_topology(path: str) -> Topology:
-    """Return the topology in a TOML file; raise SpecError for invalid content and OSError for an unreadable
-    file.
-    """
+    """Return the topology in a TOML file; raise SpecError for invalid content, or OSError."""
     with open(path, "rb") as stream:
         table = read_document(stream, path)
     _check_names(path, table, _KNOWN)

@@ -10,8 +10,6 @@ from ecmproto.control.mechanisms.aimd.messages import addressed, shows_flow
 from ecmproto.control.mechanisms.aimd.reaction_point import (
     COUNTERS,
     Stations,
-    flow_hash_of,
-    flow_key_of,
     rtt_gauges,
 )
 from ecmproto.control.mechanisms.api.frames import framed, headers, outer_vlan, tags
@@ -46,8 +44,11 @@ class AIMDMachine(Machine):
         super().__init__(parameters)
         self._cp, self._rp = parameters[Role.CONGESTION_POINT], parameters[Role.REACTION_POINT]
         self.set_point_octets: int | None = self._cp.qeq_octets
-        self.flow_key: FlowKey = flow_key_of(self._rp)
-        self.flow_hash: FlowHash = flow_hash_of(self._rp)
+        rp = self._rp
+        self.flow_key: FlowKey = FlowKey(
+            vlan=rp.key_vlan, dst=rp.key_dst, priority=rp.key_priority, cn_tag=False
+        )
+        self.flow_hash: FlowHash = FlowHash(rp.hash_bits, rp.key_src)
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the message as a frame to the source of the sampled frame.

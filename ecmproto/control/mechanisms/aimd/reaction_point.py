@@ -40,7 +40,6 @@ from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import columns, new_record, new_records, record_dtype
 from ecmproto.kernels.structs import Draws, Random
 from ecmproto.units import format_rate
-from ecmproto.wire.flow import FlowHash, FlowKey
 
 NO_FLOW = -1
 
@@ -642,18 +641,6 @@ def new_stations(
     slots = new_records(Limiter, context.stations * len(one.slots))
     columns(slots)[:] = np.tile(columns(one.slots), context.stations)
     return kind(slots, len(one.slots), points, timestamp_unit, settings, Draws(generator), **parts)
-
-
-def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
-    """Return the header fields, besides the source address, that distinguish the flows of a station."""
-    return FlowKey(
-        vlan=parameters.key_vlan, dst=parameters.key_dst, priority=parameters.key_priority, cn_tag=False
-    )
-
-
-def flow_hash_of(parameters: AIMDReactionPointParameters) -> FlowHash:
-    """Return the hash that replaces flow keys; a hash of 0 bits means that flows have no hash."""
-    return FlowHash(parameters.hash_bits, parameters.key_src)
 
 
 def rtt_gauges(slots: Sequence[Limiter]) -> dict[str, float]:

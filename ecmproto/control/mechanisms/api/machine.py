@@ -54,9 +54,7 @@ HEADER_OCTETS = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortContext:
-    """The port at which a mechanism runs, with rates in bit/s, an address, and numbers of stations and
-    flows.
-    """
+    """The port at which a mechanism runs: rates in bit/s, address, and numbers of stations and flows."""
 
     rate_bps: int
     link_rate_bps: int
@@ -146,9 +144,7 @@ class DomainEdge(Protocol):
         """Return the frame to send now to both the host and the network, or ``None``."""
 
     def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
-        """Return whether a non-data frame was addressed to the edge, and a replacement to send to the
-        host.
-        """
+        """Return whether a non-data frame was addressed to the edge, and a replacement for the host."""
 
     def take_from_host(self, octets: bytes, now_ns: int) -> bool:
         """Return whether a frame for bridges was addressed to the edge."""
@@ -192,9 +188,7 @@ class Machine:
     flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
     flow_hash: FlowHash = FlowHash()
     tag: TagFormat | ECNField | None = None
-    """Tag of data frames with the format fields for tag and mark, or ECN field of IP; ``None`` without a
-    tag.
-    """
+    """Tag of data frames with the fields for tag and mark, or ECN field of IP; ``None`` without a tag."""
     udp_messages: tuple[int, int] | None = None
     """UDP destination port of messages over IP, and first octet of the UDP payload."""
     messages: Mapping[int, MessageFormat] = MappingProxyType({})

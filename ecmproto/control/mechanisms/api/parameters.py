@@ -66,7 +66,8 @@ class Unit:
     format: Callable[[Any], str]
 
 
-def _flag(text: str) -> bool:
+def parse_flag(text: str) -> bool:
+    """Return the truth value of ``yes``, ``on``, ``true``, ``no``, ``off`` or ``false``."""
     answers = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
     return answers[text.strip().lower()]
 
@@ -90,27 +91,12 @@ def _listed(priorities: Iterable[int]) -> str:
 
 
 UNITS: Mapping[str, Unit] = {
-    "octets": Unit(
-        types=(int,),
-        needed="a size such as 33kB",
-        parse=parse_octets,
-        format=exact_octets,
-    ),
-    "bit/s": Unit(
-        types=(int,),
-        needed="a rate such as 10G",
-        parse=parse_rate,
-        format=exact_rate,
-    ),
-    "ns": Unit(
-        types=(int,),
-        needed="a time such as 15ms",
-        parse=parse_time,
-        format=exact_time,
-    ),
+    "octets": Unit(types=(int,), needed="a size such as 33kB", parse=parse_octets, format=exact_octets),
+    "bit/s": Unit(types=(int,), needed="a rate such as 10G", parse=parse_rate, format=exact_rate),
+    "ns": Unit(types=(int,), needed="a time such as 15ms", parse=parse_time, format=exact_time),
     "count": Unit(types=(int,), needed="a whole number", parse=int, format=str),
     "ratio": Unit(types=(float, int), needed="a number", parse=float, format=lambda v: f"{v:g}"),
-    "flag": Unit(types=(bool,), needed="yes or no", parse=_flag, format=lambda v: "yes" if v else "no"),
+    "flag": Unit(types=(bool,), needed="yes or no", parse=parse_flag, format=lambda v: "yes" if v else "no"),
     "choice": Unit(types=(str,), needed="a word", parse=lambda text: text.strip().lower(), format=str),
     "priorities": Unit(
         types=(frozenset,),
@@ -202,9 +188,7 @@ def redeclared(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Base class of all parameters of mechanisms. The values of an instance are always within their
-    ranges.
-    """
+    """Base class of all parameters of mechanisms, whose values are always within their ranges."""
 
     def __post_init__(self) -> None:
         """Raise ParameterError for the first field whose value is out of range."""

@@ -150,9 +150,7 @@ class Posted:
 
 
 class Outbox(Struct):
-    """A list of posted messages. The caller reads ``messages[:posted.count]`` and sets ``posted.count``
-    to 0.
-    """
+    """Posted messages; the caller reads ``messages[:posted.count]`` and sets ``posted.count`` to 0."""
 
     posted: Posted
     messages: Sequence[Message]

@@ -33,7 +33,6 @@ from ecmproto.control.mechanisms.fecn.reaction_point import (
     on_return,
     queue_index,
     queues_of,
-    source_settings_record,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
@@ -152,8 +151,8 @@ def receiving_rate(link_rate_bps: int) -> int:
 
 
 def settings_record(parameters: DBPReactionPointParameters) -> FECNSourceSettings:
-    """Return the settings record for ``parameters``."""
-    return source_settings_record(parameters)
+    """Return the settings record of a source that never tags."""
+    return record_from(FECNSourceSettings, parameters, tag_interval_ns=0, frames_per_tag=0, random_phase=0)
 
 
 @compiled

@@ -23,9 +23,7 @@ NO_TYPE = -1
 
 
 def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT, *, length_octets: int | None = None) -> int:
-    """Return the type of an E²CM frame, or NO_TYPE for other frames; see `addressed` for
-    ``length_octets``.
-    """
+    """Return the type of an E²CM frame, or NO_TYPE; see `addressed` for ``length_octets``."""
     message = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes).get(E2CM)
     return NO_TYPE if message is None else message.type
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ecmproto.control.mechanisms.api.frames import framed, headers, outer_vlan
 from ecmproto.control.mechanisms.api.machine import AboutFlow
 from ecmproto.control.mechanisms.fecn.reaction_point import FECNDiscards
-from ecmproto.wire.codec import Ethernet, EtherTypes, Frame, Layer, RDTag, UnknownMessage, decode_lax
+from ecmproto.wire.codec import Ethernet, EtherTypes, Layer, RDTag, UnknownMessage, decode_lax
 from ecmproto.wire.codec.tags import TagFormat
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
@@ -23,29 +23,23 @@ _GROUP_BIT = 1
 TAG = TagFormat(format=RDTag, tag="rate", mark=("rlq_id",))
 
 
-def reply(
-    octets: bytes, body: Layer, *, station_mac: bytes, priority: int, ethertypes: EtherTypes = DEFAULT
-) -> bytes:
-    """Return a frame with ``body`` from ``station_mac`` to the source of ``octets``, padded to 60 octets.
-
-    The VLAN tags are copied. The outermost VLAN tag gets ``priority`` and DEI 0. An untagged frame stays
-    untagged.
-    """
-    source = octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS]
-    like = headers(octets, ethertypes)
-    return framed(body, like, dst=source, src=station_mac, priority=priority, ethertypes=ethertypes)
-
-
 def answer(
     octets: bytes, body: Layer, *, port_mac: bytes, priority: int, ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
-    """Return the destination's answer to ``octets`` with ``body``, in the form of `reply`.
+    """Return the destination's answer to ``octets`` with ``body``, padded to 60 octets.
 
-    If the destination is a group address, the answer is sent from ``port_mac``.
+    The VLAN tags are copied. The outermost VLAN tag gets ``priority`` and DEI 0. An untagged frame stays
+    untagged. If the destination is a group address, the answer is sent from ``port_mac``.
     """
     is_group = octets[:1] and octets[0] & _GROUP_BIT
-    station_mac = port_mac if is_group else octets[:_ADDRESS_OCTETS]
-    return reply(octets, body, station_mac=station_mac, priority=priority, ethertypes=ethertypes)
+    return framed(
+        body,
+        headers(octets, ethertypes),
+        dst=octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS],
+        src=port_mac if is_group else octets[:_ADDRESS_OCTETS],
+        priority=priority,
+        ethertypes=ethertypes,
+    )
 
 
 def received(
@@ -64,7 +58,8 @@ def received(
     frame = decode_lax(octets, ethertypes=ethertypes)
     message = frame.get(kind)
     if message is None:
-        source.malformed_returns += is_malformed(frame, kind)
+        cut = frame.error is not None and frame.error.layer in (kind.prefix, UnknownMessage.prefix)
+        source.malformed_returns += cut
         return None
     header = frame[Ethernet]
     if header.dst != station_mac or header.src[0] & _GROUP_BIT:
@@ -82,8 +77,3 @@ def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
     vlan = outer_vlan(frame)
     source = frame[Ethernet].src
     return AboutFlow(source, None, 0) if vlan is None else AboutFlow(source, vlan.id, None)
-
-
-def is_malformed(frame: Frame, message: type[Layer]) -> bool:
-    """Return whether ``frame`` is truncated within the experimental message that the frame announces."""
-    return frame.error is not None and frame.error.layer in (message.prefix, UnknownMessage.prefix)

@@ -109,11 +109,6 @@ def settings_record(parameters: FECNReactionPointParameters) -> FECNSourceSettin
     return record_from(FECNSourceSettings, parameters)
 
 
-def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
-    """Return the settings record of a source that never tags."""
-    return record_from(FECNSourceSettings, parameters, tag_interval_ns=0, frames_per_tag=0, random_phase=0)
-
-
 @inlined
 def start(source: FECNSource, link_rate_bps: float) -> None:
     """Initialise ``source`` for a link of ``link_rate_bps``, which is above 0."""

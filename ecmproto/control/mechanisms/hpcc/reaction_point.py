@@ -68,9 +68,7 @@ _TAG_OCTETS = INTTag.fixed_octets
 
 
 class AckPayload:
-    """Record of an acknowledgement's payload: records of ports, and the numbers ``mark`` and ``tag`` of the
-    tag.
-    """
+    """Record of an acknowledgement's payload: records of ports, and ``mark`` and ``tag`` of the tag."""
 
     record1: int
     record2: int

@@ -52,9 +52,7 @@ class GenerationParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Raise ParameterError for a value out of range, and if the XON threshold is above the XOFF
-        threshold.
-        """
+        """Raise ParameterError for a value out of range, and if XON is above XOFF."""
         # Not super(): a slotted dataclass differs from the class that super() would use.
         Parameters.__post_init__(self)
         if self.low_octets > self.high_octets:

@@ -150,9 +150,7 @@ class QCNReactionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Raise ParameterError for a value out of range, and if the minimum rate is above the maximum
-        rate.
-        """
+        """Raise ParameterError for a value out of range, and for a minimum rate above the maximum rate."""
         Parameters.__post_init__(self)
         if self.max_rate_bps:
             check_rates(self.min_rate_bps, self.max_rate_bps)
@@ -163,9 +161,7 @@ class QCNReactionPointParameters(Parameters):
         return self.variant == STANDARD
 
     def highest_rate_bps(self, link_rate_bps: int) -> int:
-        """Return the maximum rate on a link. Raises ParameterError if the minimum rate is above the
-        result.
-        """
+        """Return the maximum rate on a link. Raises ParameterError if the minimum rate is higher."""
         highest_bps = min(self.max_rate_bps or link_rate_bps, link_rate_bps)
         check_rates(self.min_rate_bps, highest_bps)
         return highest_bps
