@@ -18,7 +18,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from ecmproto._version import __version__
@@ -85,9 +84,7 @@ class Cluster:
         self._resources = ExitStack()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         resources, self._resources, self._connected = self._resources, None, None
         if resources is not None:
             resources.close()

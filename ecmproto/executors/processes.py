@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from queue import SimpleQueue
-from types import TracebackType
 
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.batches import Batches
@@ -69,9 +68,7 @@ class Processes:
         self._stays_open = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stays_open = False
         crew, self._crew = self._crew, None
         if crew is not None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from ecmproto.errors import ParameterError, shown
@@ -107,9 +106,7 @@ class Executor(Protocol):
     def __enter__(self) -> Executor:
         """Keep the workers between runs."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Release the workers."""
 
 

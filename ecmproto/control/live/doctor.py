@@ -225,15 +225,12 @@ def _storms() -> Diagnosis:
     kernel = f"with pacing=kernel by its {known[0]}" if known else "the kernel has neither etf nor fq"
     if may_run_ahead():
         named = " and ".join(map(str, stream_processors()))
-        text = f"pause storms are sent by real-time threads on processors {named}, on every interface; "
-        text += kernel
-        return _system_check("storms", "ok", text)
-    text = (
-        "pause storms are sent by ordinary threads, since this process lacks CAP_SYS_NICE for real-time "
-        "threads; "
-    )
-    text += kernel
-    return _system_check("storms", "note", text, REMEDY.replace("+net_admin", "+net_admin,+sys_nice"))
+        text = f"pause storms are sent by real-time threads on processors {named}, on every interface"
+        return _system_check("storms", "ok", f"{text}; {kernel}")
+    why = "since this process lacks CAP_SYS_NICE for real-time threads"
+    text = f"pause storms are sent by ordinary threads, {why}"
+    remedy = REMEDY.replace("+net_admin", "+net_admin,+sys_nice")
+    return _system_check("storms", "note", f"{text}; {kernel}", remedy)
 
 
 def _capability_mask(status: str) -> int:

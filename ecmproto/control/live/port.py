@@ -163,14 +163,7 @@ class SwitchPort:
         self._lead_ns = lead_ns
         self.point: CongestionPoint = machine.congestion_point(self.context, np.random.default_rng(seed))
         self._interface = as_interface(self.point, CongestionPoint)
-        self.switch: Switch = _new_switch(
-            machine,
-            facts,
-            inputs=inputs,
-            frames=frames,
-            largest_octets=largest_octets,
-            ethertypes=ethertypes,
-        )
+        self.switch: Switch = self._new_switch(frames, largest_octets)
         self.switch.clock.start_ns, self.switch.clock.lead_ns = start_ns, lead_ns
         self._looks_at_output = obeys is not None or any(each.lowered for each in machine.messages.values())
         self._downstream: Downstream | None = None
@@ -182,6 +175,30 @@ class SwitchPort:
                 ethertypes=ethertypes,
                 watchdog_ns=watchdog_ns,
             )
+
+    def _new_switch(self, frames: int, largest_octets: int) -> Switch:
+        fixed = new_record(SwitchFacts)
+        fixed.own = int.from_bytes(self.facts.cp_mac)
+        fixed.inputs, fixed.largest_octets, fixed.remembered_ns = self.inputs, largest_octets, _REMEMBERED_NS
+        port = new_port(self.facts, tag_octets=self.machine.tag_octets)
+        for priority in range(PRIORITIES):
+            # A ring is never full, because the ring has a slot for every possible frame.
+            while int(port.rings[priority].slot_mask) + 1 < frames:
+                lengthen_ring(port, priority)
+        return Switch(
+            facts=fixed,
+            counts=new_record(SwitchCounts),
+            clock=new_record(SwitchClock),
+            port=port,
+            pauses=new_record(PauseTimers),
+            pool=new_pool(frames),
+            store=new_frame_store(frames, largest_octets),
+            addresses=new_addresses(_ADDRESSES),
+            outgoing=new_outgoing(self.inputs + 1, frames=_OUTGOING_AT_ONCE, largest_octets=largest_octets),
+            outbox=new_outbox(_MESSAGES_AT_ONCE),
+            tables=parse_tables(self.context.ethertypes),
+            layout=tag_layout(self.machine.tag, self.context.ethertypes),
+        )
 
     @property
     def counts(self) -> Any:
@@ -316,39 +333,6 @@ class SwitchPort:
         classes = classify(one.buffer, one.offset, one.captured, ethertypes=self.context.ethertypes)
         octets = one.frame(0)
         return SampledFrame(octets, len(octets), int(classes.msdu_offset[0]))
-
-
-def _new_switch(
-    machine: Machine,
-    facts: PortConfig,
-    *,
-    inputs: int,
-    frames: int,
-    largest_octets: int,
-    ethertypes: EtherTypes,
-) -> Switch:
-    fixed = new_record(SwitchFacts)
-    fixed.own = int.from_bytes(facts.cp_mac)
-    fixed.inputs, fixed.largest_octets, fixed.remembered_ns = inputs, largest_octets, _REMEMBERED_NS
-    port = new_port(facts, tag_octets=machine.tag_octets)
-    for priority in range(PRIORITIES):
-        # A ring is never full, because the ring has a slot for every possible frame.
-        while int(port.rings[priority].slot_mask) + 1 < frames:
-            lengthen_ring(port, priority)
-    return Switch(
-        facts=fixed,
-        counts=new_record(SwitchCounts),
-        clock=new_record(SwitchClock),
-        port=port,
-        pauses=new_record(PauseTimers),
-        pool=new_pool(frames),
-        store=new_frame_store(frames, largest_octets),
-        addresses=new_addresses(_ADDRESSES),
-        outgoing=new_outgoing(inputs + 1, frames=_OUTGOING_AT_ONCE, largest_octets=largest_octets),
-        outbox=new_outbox(_MESSAGES_AT_ONCE),
-        tables=parse_tables(ethertypes),
-        layout=tag_layout(machine.tag, ethertypes),
-    )
 
 
 def slot_octets(mtus_octets: int) -> int:

@@ -203,10 +203,9 @@ class ClosedLoopOutput:
         passages = piece.passages[piece.passages["probe"] == 0]
         here = passages[passages["disposition"] != HELD_OUT]
         frames = self._frames(here, replay)
-        generated = [
-            *self._probes(piece.messages, replay),
-            *self._messages(piece.messages, here, frames, replay),
-        ]
+        probes: Any = piece.messages[piece.messages["kind"] == PROBE_KIND].view(np.recarray)
+        generated = [_generated(probe, self._example(probe, replay), replay) for probe in probes]
+        generated += self._messages(piece.messages, here, frames, replay)
         self._write(here, frames, sorted(generated, key=lambda frame: frame.time_ns))
         self._under_way.passed(passages["serial"])
 
@@ -235,24 +234,7 @@ class ClosedLoopOutput:
             sampled = int(message.kind) not in replay.machine.answers and index < len(by_serial)
             if sampled and passages["serial"][by_serial[index]] == cause:
                 about = _sampled(frames, int(by_serial[index]), replay.context.ethertypes)
-            yield GeneratedFrame(
-                octets=octets_of(replay.machine, message, about, replay.context),
-                time_ns=replay.first_time_ns + int(message.time_ns),
-                interface=0,
-                cause=cause,
-                comment=comment_of(replay.machine, message, cause),
-            )
-
-    def _probes(self, messages: NDArray[Any], replay: ClosedLoopReplay) -> Iterator[GeneratedFrame]:
-        chosen: Any = messages[messages["kind"] == PROBE_KIND].view(np.recarray)
-        for message in chosen:
-            yield GeneratedFrame(
-                octets=octets_of(replay.machine, message, self._example(message, replay), replay.context),
-                time_ns=replay.first_time_ns + int(message.time_ns),
-                interface=0,
-                cause=int(message.cause),
-                comment=comment_of(replay.machine, message, int(message.cause)),
-            )
+            yield _generated(message, about, replay)
 
     def _example(self, message: Any, replay: ClosedLoopReplay) -> SampledFrame:
         of = int(message.station), int(message.flow)
@@ -285,6 +267,16 @@ class ClosedLoopOutput:
                 done = index + 1
         if done < end:
             self._writer.write_batch(frames.select(np.arange(done, end)))
+
+
+def _generated(message: Any, about: SampledFrame, replay: ClosedLoopReplay) -> GeneratedFrame:
+    return GeneratedFrame(
+        octets=octets_of(replay.machine, message, about, replay.context),
+        time_ns=replay.first_time_ns + int(message.time_ns),
+        interface=0,
+        cause=int(message.cause),
+        comment=comment_of(replay.machine, message, int(message.cause)),
+    )
 
 
 def joined(parts: Sequence[Batch], order: NDArray[np.int64], time_ns: NDArray[np.int64]) -> Batch:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 from numpy.typing import NDArray
 
@@ -136,57 +136,36 @@ class Comparison(tuple[Outcome, ...], Tabular):
         }
 
 
+class ReplayOptions(TypedDict, total=False):
+    """Options of `replay`."""
+
+    set: Assignments | None
+    closed: bool
+    speed: str | int
+    buffer: str | int
+    seed: int | None
+    filter: Filter | str | None
+    ports: str
+    link_speed: str | int | None
+    feedback_delay: str | int
+    hops: int
+    rp_queue: str | int
+    captured_feedback: bool
+    flow_control: str | None
+    cp_mac: str
+    overhead: int
+    trailer: str | None
+    output: str | os.PathLike[str] | None
+    force: bool
+    outer: bool
+    ethertypes: EtherTypes
+
+
+@overload
+def replay(captures: Captures, mechanism: str, **options: Unpack[ReplayOptions]) -> Outcome: ...
 @overload
 def replay(
-    captures: Captures,
-    mechanism: str,
-    *,
-    set: Assignments | None = ...,
-    closed: bool = ...,
-    speed: str | int = ...,
-    buffer: str | int = ...,
-    seed: int | None = ...,
-    filter: Filter | str | None = ...,
-    ports: str = ...,
-    link_speed: str | int | None = ...,
-    feedback_delay: str | int = ...,
-    hops: int = ...,
-    rp_queue: str | int = ...,
-    captured_feedback: bool = ...,
-    flow_control: str | None = ...,
-    cp_mac: str = ...,
-    overhead: int = ...,
-    trailer: str | None = ...,
-    output: str | os.PathLike[str] | None = ...,
-    force: bool = ...,
-    outer: bool = ...,
-    ethertypes: EtherTypes = ...,
-) -> Outcome: ...
-@overload
-def replay(
-    captures: Captures,
-    mechanism: list[str] | tuple[str, ...],
-    *,
-    set: Assignments | None = ...,
-    closed: bool = ...,
-    speed: str | int = ...,
-    buffer: str | int = ...,
-    seed: int | None = ...,
-    filter: Filter | str | None = ...,
-    ports: str = ...,
-    link_speed: str | int | None = ...,
-    feedback_delay: str | int = ...,
-    hops: int = ...,
-    rp_queue: str | int = ...,
-    captured_feedback: bool = ...,
-    flow_control: str | None = ...,
-    cp_mac: str = ...,
-    overhead: int = ...,
-    trailer: str | None = ...,
-    output: str | os.PathLike[str] | None = ...,
-    force: bool = ...,
-    outer: bool = ...,
-    ethertypes: EtherTypes = ...,
+    captures: Captures, mechanism: list[str] | tuple[str, ...], **options: Unpack[ReplayOptions]
 ) -> Comparison: ...
 @checked
 def replay(

@@ -72,18 +72,13 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
         ("frames", f"{summary.frames:,}, {format_octets(summary.octets)}{offered}"),
         *([("time", _window(summary))] if summary.duration_ns else []),
     ]
+    passed = "frames that bypass the queues: MAC Control, link-local, or for no port"
+    backwards = "frames with a time before the previous frame's, replayed at the previous time"
+    untimed = "frames without a time, replayed at the previous frame's time"
     others = (
-        (
-            "passed by",
-            summary.passed_by,
-            "frames that bypass the queues: MAC Control, link-local, or for no port",
-        ),
-        (
-            "backwards",
-            summary.backwards,
-            "frames with a time before the previous frame's, replayed at the previous time",
-        ),
-        ("untimed", summary.untimed, "frames without a time, replayed at the previous frame's time"),
+        ("passed by", summary.passed_by, passed),
+        ("backwards", summary.backwards, backwards),
+        ("untimed", summary.untimed, untimed),
     )
     return rows + _noted(others)
 
@@ -168,12 +163,8 @@ def _fairness(stations: StationsSummary) -> str:
     if not stations.fairness_flows:
         return "no active flow in the second half"
     flows = counted(stations.fairness_flows, "flow")
-    index = _fairness_text(stations)
+    index = format_index(stations.fairness)
     return f"{index}  (Jain's index of the rates of {flows} active in the second half)"
-
-
-def _fairness_text(stations: StationsSummary) -> str:
-    return format_index(stations.fairness)
 
 
 def _trace(trace: QueueTrace, paint: Paint, width: int) -> str:
@@ -249,7 +240,7 @@ _MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
 
 _STATION_MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
     ("throughput", lambda s: format_rate(sum(flow.second_half_bps for flow in s.flows))),
-    ("fairness", lambda s: _fairness_text(s.stations) if s.stations else ""),
+    ("fairness", lambda s: format_index(s.stations.fairness) if s.stations else ""),
     ("station drops", lambda s: f"{s.stations.held_out_frames:,}" if s.stations else ""),
     ("time paused", lambda s: format_time(s.stations.paused_ns) if s.stations else ""),
     ("pauses summed", lambda s: format_time(s.stations.paused_sum_ns) if s.stations else ""),

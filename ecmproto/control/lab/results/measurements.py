@@ -23,6 +23,12 @@ _REST = 0.1
 """Final share of the measured time; the mean over this share is the final value of a settling measurement."""
 
 
+_SUMMED = {
+    "drops": "dropped_frames", "watchdogs": "watchdogs", "losses": "lost_frames", "pause.time": "paused_ns",
+}  # fmt: skip
+"""Counters of ports whose sums are measurements."""
+
+
 class RunFigures:
     """Measurements of one run; implements `ecmproto.control.lab.setup.figures.Figures`."""
 
@@ -106,17 +112,12 @@ class RunFigures:
             return self._share(self.port(subject), span)
         if kind == "control":
             return self._of_control(detail, span)
-        chosen = [self.port(subject)] if subject else [p for p in self.result.ports if p.kind != "host"]
-        if kind == "drops":
-            return sum(self._sum(port.dropped_frames, span) for port in chosen)
-        if kind == "watchdogs":
-            return sum(self._sum(port.watchdogs, span) for port in chosen)
-        paused = [self.port(subject)] if subject else list(self.result.ports)
-        if kind == "losses":
-            return sum(self._sum(port.lost_frames, span) for port in paused)
-        if detail == "time":
-            return sum(self._sum(port.paused_ns, span) for port in paused)
-        return float(sum(self._stops(port, span) for port in paused))
+        ports = [self.port(subject)] if subject else list(self.result.ports)
+        if name == "pause.count":
+            return float(sum(self._stops(port, span) for port in ports))
+        if kind in ("drops", "watchdogs") and not subject:
+            ports = [port for port in ports if port.kind != "host"]
+        return sum(self._sum(getattr(port, _SUMMED[name]), span) for port in ports)
 
     # Time -------------------------------------------------------------------------------------------------
 

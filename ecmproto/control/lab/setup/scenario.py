@@ -471,13 +471,10 @@ def _row(scenario: Scenario, path: str, value: str, given: bool, doc: str, sourc
     set_by = scenario.origins.get(path, BY_SCENARIO if given else BY_DEFAULT)
     if set_by == BY_SCENARIO:
         sources = scenario.document.sources
+        written = path
         if _PARAMETER.match(path) and "control.mechanism" in scenario.origins:
-            path_of_source = path.replace(
-                "control", f"mechanisms.{scenario.document.control['mechanism']}", 1
-            )
-        else:
-            path_of_source = path
-        source = sources.get(path_of_source) or sources.get(_generic(path_of_source)) or ""
+            written = path.replace("control", f"mechanisms.{scenario.document.control['mechanism']}", 1)
+        source = sources.get(written) or sources.get(_generic(written)) or ""
     elif set_by != BY_DEFAULT:
         source = ""
     return Row(path=path, value=value, source=source, set_by=set_by, doc=doc)

@@ -110,6 +110,8 @@ _SHOWN_OCTETS = 128
 _LISTEN_S, _SETTLE_S, _WARM_UP_S = 0.3, 0.4, 1.0
 """The times until receivers listen, until traffic begins, and for the measurement of the cost of frames."""
 _TOGETHER = "net.ndjson"
+_RECEIVED, _SENT = "flow{}.json", "flow{}-sent.json"
+"""Names of the reports of a flow's two ends, by the number of the flow from 1 on."""
 _HOST_PROCESSORS = 2
 _COALESCED_FRAMES = {"cp": 2, "edge": 4, "rp": 2}
 """The coalescing time of devices, in full frames at the port, because the devices share the processors.
@@ -446,7 +448,7 @@ def _start_receivers(spaces: Namespaces, flows: Sequence[_Flow], given: RunSetti
     quiet = subprocess.DEVNULL
     for number, flow in enumerate(flows):
         arguments = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
-        with open(given.folder / _received_file(number), "wb") as output:
+        with open(given.folder / _RECEIVED.format(number + 1), "wb") as output:
             spaces.start(flow.receiver, arguments, output=output, errors=quiet, realtime=True)
 
 
@@ -461,17 +463,9 @@ def _start_senders(
             arguments += ["-u", "-b", str(flow.rate_bps), "-l", str(PAYLOAD_OCTETS)]
         else:
             arguments += ["-C", _CONGESTION]
-        with open(given.folder / _sent_file(number), "wb") as output:
+        with open(given.folder / _SENT.format(number + 1), "wb") as output:
             clients.append(spaces.start(flow.sender, arguments, output=output, errors=quiet, realtime=True))
     return clients
-
-
-def _received_file(number: int) -> str:
-    return f"flow{number + 1}.json"
-
-
-def _sent_file(number: int) -> str:
-    return f"flow{number + 1}-sent.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,9 +476,9 @@ class _Reader:
     def report(self) -> RunReport:
         senders = len(self.topology.senders)
         return RunReport(
-            senders=tuple(self.document(_received_file(n)) for n in range(senders)),
-            sent=tuple(self.document(_sent_file(n)) for n in range(senders)),
-            victim=self.document(_received_file(senders)) if self.topology.victim_bps else None,
+            senders=tuple(self.document(_RECEIVED.format(n + 1)) for n in range(senders)),
+            sent=tuple(self.document(_SENT.format(n + 1)) for n in range(senders)),
+            victim=self.document(_RECEIVED.format(senders + 1)) if self.topology.victim_bps else None,
             ping=(self.given.folder / "ping.txt").read_text(encoding="utf-8", errors="replace"),
             port=self.documents("port"),
             edge=self.documents("edge"),

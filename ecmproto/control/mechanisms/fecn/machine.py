@@ -135,7 +135,12 @@ class AnsweredMachine(Machine):
         if parsed is None:
             return None
         fields = {"kind": kind, **made.fields_of(parsed)}
-        return ParsedFeedback(fields, answering(octets, context.ethertypes))
+        about = answering(octets, context.ethertypes)._replace(among=self.flows_among(fields, context))
+        return ParsedFeedback(fields, about)
+
+    def flows_among(self, fields: Mapping[str, int], context: PortContext) -> range | None:
+        """Return the numbers of the flows that an answer may be about; ``None`` means all flows."""
+        return None
 
 
 class FECNMachine(AnsweredMachine):
@@ -164,21 +169,7 @@ class FECNMachine(AnsweredMachine):
         """Return edge receivers."""
         return FECNReceivers(new_record(FECNEdge))
 
-    def parse_feedback(
-        self,
-        octets: bytes,
-        station_mac: bytes,
-        context: PortContext,
-        refusals: FECNDiscards,
-        *,
-        length_octets: int | None = None,
-    ) -> ParsedFeedback | None:
-        """Return the feedback in a returning frame, about the flows of the queue in the returning frame."""
-        parsed = super().parse_feedback(octets, station_mac, context, refusals)
-        if parsed is None or parsed.about is None:
-            return parsed
-        queues = queues_each(self._rp, context)
-        index = parsed.fields["rlq_id"] - 1
-        # Flows beyond the table share the last queue.
-        flows = range(index, index + 1 if index < queues - 1 else max(queues, context.flows))
-        return parsed._replace(about=parsed.about._replace(among=flows))
+    def flows_among(self, fields: Mapping[str, int], context: PortContext) -> range:
+        """Return the flows of the queue in a returning frame; flows beyond the table share the last queue."""
+        queues, index = queues_each(self._rp, context), fields["rlq_id"] - 1
+        return range(index, index + 1 if index < queues - 1 else max(queues, context.flows))

@@ -73,9 +73,9 @@ def read_cnm(
     reason = _discard(frame, cnm, own_mac)
     if reason is not None or cnm is None:
         reason = reason or Discard.NOT_A_CNM
-        _add(receiver, reason.value)
+        setattr(receiver, reason.value, getattr(receiver, reason.value) + 1)
         return reason
-    _add(receiver, "taken_cnms")
+    receiver.taken_cnms += 1
     tag = frame.get(CNTag)
     flow_id = 0 if tag is None else tag.flow_id
     return ReceivedCNM(feedback=CNMFeedback(flow_id, cnm.encap_prio, cnm.qntz_fb), frame=frame)
@@ -105,10 +105,6 @@ def _announces_cnm(frame: Frame) -> bool:
     if not announcing or ITag in frame:
         return False
     return bool(getattr(announcing[-1], announcing[-1].next_key) == frame.ethertypes.cnm)
-
-
-def _add(receiver: CNMReceiver, counter: str) -> None:
-    setattr(receiver, counter, getattr(receiver, counter) + 1)
 
 
 _INT16 = (-(2**15), 2**15 - 1)
