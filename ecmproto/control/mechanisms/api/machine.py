@@ -219,6 +219,11 @@ class Machine:
     probe_refusal_record: type[Any] = NoRefusals
     """Record type of the refusal counters of `parse_probe`."""
 
+    _cp: Any
+    _rp: Any
+    _edge: Any
+    """Parameters of the congestion point, the reaction point and the edge; ``None`` without the role."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         records = len(cls.tag.stack) if isinstance(cls.tag, TagFormat) else 0
@@ -243,6 +248,7 @@ class Machine:
 
     def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
         self.parameters = parameters
+        self._cp, self._rp, self._edge = (parameters.get(role) for role in Role)
 
     @property
     def tag_octets(self) -> int:
@@ -262,9 +268,7 @@ class Machine:
     @property
     def strips_tags(self) -> bool:
         """Whether an edge removes the tag; the edge parameter ``strip``, if any, decides."""
-        return not isinstance(self.tag, ECNField) and bool(
-            getattr(self.parameters.get(Role.EDGE), "strip", True)
-        )
+        return not isinstance(self.tag, ECNField) and bool(getattr(self._edge, "strip", True))
 
     def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
         """Return the values of all parameters by role and name, including defaults for the port rate."""

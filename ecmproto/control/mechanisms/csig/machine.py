@@ -8,14 +8,11 @@ delay, and the maximum queue length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext
-from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     Arrival,
     CongestionPoint,
@@ -134,9 +131,7 @@ class CSIGMachine(Machine):
     shown_counters = ("tagged_frames", "replaced_frames")
     counted = MappingProxyType({CSIGPort: ("state", *shown_counters)})
 
-    def __init__(self, parameters: Mapping[Role, Any]) -> None:
-        super().__init__(parameters)
-        self._cp: CSIGParameters = parameters[Role.CONGESTION_POINT]
+    _cp: CSIGParameters
 
     @property
     def strips_tags(self) -> bool:

@@ -49,12 +49,11 @@ class MarkingMachine(Machine):
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of the port."""
-        parameters: Any = self.parameters[Role.CONGESTION_POINT]
-        return new_port(parameters, context, generator)
+        return new_port(self._cp, context, generator)
 
     def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
         """Return the values of all parameters, with the thresholds of a port of ``rate_bps``."""
-        point: Any = self.parameters[Role.CONGESTION_POINT]
+        point = self._cp
         if rate_bps is not None:
             kmin_octets, kmax_octets = point.thresholds_octets(rate_bps)
             point = dataclasses.replace(point, kmin_octets=kmin_octets, kmax_octets=kmax_octets)
@@ -86,10 +85,8 @@ class DCQCNMachine(MarkingMachine):
         }
     )  # fmt: skip
 
-    def __init__(self, parameters: Mapping[Role, Any]) -> None:
-        super().__init__(parameters)
-        self._rp: DCQCNReactionPointParameters = parameters[Role.REACTION_POINT]
-        self._edge: DCQCNEdgeParameters = parameters[Role.EDGE]
+    _rp: DCQCNReactionPointParameters
+    _edge: DCQCNEdgeParameters
 
     def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
         """Return the values of all parameters, with the defaults for the variant and for the port rate."""

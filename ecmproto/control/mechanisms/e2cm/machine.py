@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +21,6 @@ from ecmproto.control.mechanisms.api.machine import (
     SampledFrame,
     total,
 )
-from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     PROBE_KIND,
     CongestionPoint,
@@ -118,9 +116,7 @@ class E2CMMachine(AIMDMachine):
         }
     )  # fmt: skip
 
-    def __init__(self, parameters: Mapping[Role, Any]) -> None:
-        super().__init__(parameters)
-        self._edge: E2CMEdgeParameters = parameters[Role.EDGE]
+    _edge: E2CMEdgeParameters
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return a congestion point for each enabled priority."""

@@ -68,9 +68,6 @@ class FECNReceivers(NullReceivers):
         message.rate_kbps = delivery.tag
 
 
-_ROLES = (Role.CONGESTION_POINT, Role.REACTION_POINT, Role.EDGE)
-
-
 class AnsweredMachine(Machine):
     """Base class of FECN and DBP: switches rewrite a rate, and answers of destinations return the rate.
 
@@ -96,7 +93,6 @@ class AnsweredMachine(Machine):
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self._cp, self._rp, self._edge = (parameters[role] for role in _ROLES)
         self.set_point_octets: int | None = self._cp.qeq_octets
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:

@@ -10,7 +10,6 @@ import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext
-from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     Delivery,
@@ -90,10 +89,6 @@ class HPCCMachine(Machine):
             HPCCReceivers: ("counts", "acknowledged"),
         }
     )  # fmt: skip
-
-    def __init__(self, parameters: Mapping[Role, Any]) -> None:
-        super().__init__(parameters)
-        self._rp = parameters[Role.REACTION_POINT]
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of the port."""

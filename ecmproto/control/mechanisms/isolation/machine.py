@@ -8,7 +8,6 @@ import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext
-from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import CongestionPoint
 from ecmproto.control.mechanisms.isolation.congestion_point import (
     CIM_KIND,
@@ -16,7 +15,6 @@ from ecmproto.control.mechanisms.isolation.congestion_point import (
     IsolationPoint,
     new_point,
 )
-from ecmproto.control.mechanisms.isolation.parameters import IsolationPointParameters
 from ecmproto.wire.flow import FlowKey
 from ecmproto.wire.formats.isolation import CIM
 
@@ -31,6 +29,4 @@ class IsolationMachine(Machine):
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion isolation point of the port."""
-        parameters = self.parameters[Role.CONGESTION_POINT]
-        assert isinstance(parameters, IsolationPointParameters)
-        return new_point(parameters, context)
+        return new_point(self._cp, context)

@@ -39,12 +39,12 @@ class FlowControlMachine(Machine):
     """
 
     counted = MappingProxyType({FlowControlPoint: ("links", "xoff_frames", "xon_frames", "refresh_frames")})
+    _cp: GenerationParameters
     kind: int
     by_priority: bool
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self._cp: GenerationParameters = parameters[Role.CONGESTION_POINT]
         self.knows_stations: bool = self._cp.pause_on == "input"
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:

@@ -83,10 +83,11 @@ class QCNMachine(Machine):
         }
     )  # fmt: skip
 
+    _cp: QCNCongestionPointParameters
+    _rp: QCNReactionPointParameters
+
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self._cp: QCNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
-        self._rp: QCNReactionPointParameters = parameters[Role.REACTION_POINT]
         self.set_point_octets: int | None = self._cp.qeq_octets
         self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
 
@@ -161,7 +162,5 @@ class QCNMachine(Machine):
 
     def domain_edge(self, context: PortContext, port: str) -> DomainEdge | None:
         """Return the edge of a CN domain, with the defence modes of the port and the conversion of CNMs."""
-        parameters = self.parameters.get(Role.EDGE)
-        if not isinstance(parameters, QCNEdgeParameters):
-            parameters = QCNEdgeParameters()
+        parameters = self._edge or QCNEdgeParameters()
         return QCNDomainEdge(parameters, mac=context.cp_mac, port=port, ethertypes=context.ethertypes)
