@@ -104,7 +104,7 @@ def test_6_fewer_hops_than_one_are_refused() -> None:
          ["tagged_sf=300kB"], "tagged_sf: expected 0 B to 256 kB, got 300 kB"),
         (E2CMCongestionPointParameters,
          ["tagged_sr=15001B"],
-         "tagged_sr: expected at most tagged_sf (15 kB), got 15001 octets"),
+         "tagged_sr: expected at most tagged_sf (15 kB), got 15001 B"),
         (E2CMReactionPointParameters, ["flow_qmax=15kB"],
          "flow_qmax: expected more than flow_qeq (15 kB), got 15 kB"),
         (E2CMReactionPointParameters, ["probe_octets=0"],

@@ -42,8 +42,8 @@ def test_texts_set_parameters() -> None:
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (["qeq=120kB"], "qsc: expected more than qeq (120000 octets), got 120000 octets"),
-        (["qsc=1kB"], "qsc: expected more than qeq (24000 octets), got 1000 octets"),
+        (["qeq=120kB"], "qsc: expected more than qeq (120 kB), got 120 kB"),
+        (["qsc=1kB"], "qsc: expected more than qeq (24 kB), got 1 kB"),
         (["N0=0"], "N0: expected 1 to 1000000, got 0"),
         (["alpha=1.5"], "alpha: expected 0.01 to 1, got 1.5"),
         (["b=0.9"], "b: expected 1 to 100, got 0.9"),

@@ -31,8 +31,8 @@ def test_defaults_are_those_of_s002() -> None:
     ("assignments", "message"),
     [
         (["high=0"], "high: expected 1 B to 1 GB, got 0 B"),
-        (["high=100kB"], "low: expected at most high, 100000 octets, got 260000 octets"),
-        (["high=8B", "low=9B"], "low: expected at most high, 8 octets, got 9 octets"),
+        (["high=100kB"], "low: expected at most high (100 kB), got 260 kB"),
+        (["high=8B", "low=9B"], "low: expected at most high (8 B), got 9 B"),
         (["pause_quanta=65536"], "pause_quanta: expected 2 to 65535, got 65536"),
         (["pause_on=maybe"], "pause_on: expected one of input, output, got 'maybe'"),
         (["higg=1"], "parameter: expected one of high, low, pause_on, pause_quanta, priorities, "

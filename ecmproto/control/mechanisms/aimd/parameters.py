@@ -81,8 +81,8 @@ class SamplingParameters(Parameters):
         if self.random_octets is UNSET and isinstance(self.fixed_octets, int):
             object.__setattr__(self, "random_octets", min(self.fixed_octets * 3 // 10, 64_000))
         Parameters.__post_init__(self)
-        if self.random_octets > self.fixed_octets > 0:
-            raise _relation("sr", f"at most sf ({format_octets(self.fixed_octets)})", self.random_octets)
+        if self.fixed_octets:
+            self.check_relation("sr", "at most", "sf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, TypeVar
@@ -21,6 +22,9 @@ from ecmproto.errors import ParameterError
 from ecmproto.units import NO_UNIT, exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
 
 _KEY = "ecmproto"
+_RELATIONS = {
+    "at least": operator.ge, "at most": operator.le, "less than": operator.lt, "more than": operator.gt
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +198,14 @@ class Parameters:
         """Raise ParameterError for the first field whose value is out of range."""
         for parameter in self.describe():
             check(parameter, getattr(self, parameter.attribute))
+
+    def check_relation(self, name: str, relation: str, other: str) -> None:
+        """Raise ParameterError unless the parameter ``name`` has the relation to the parameter ``other``."""
+        known = {parameter.name: parameter for parameter in self.describe()}
+        value, limit = (getattr(self, known[each].attribute) for each in (name, other))
+        if not _RELATIONS[relation](value, limit):
+            show = UNITS[known[name].unit].format
+            raise ParameterError(name=name, needed=f"{relation} {other} ({show(limit)})", got=show(value))
 
     @property
     def isolation(self) -> tuple[int, int] | None:

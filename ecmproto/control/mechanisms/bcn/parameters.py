@@ -13,8 +13,6 @@ from ecmproto.control.mechanisms.aimd.parameters import (
 )
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import MAX_OCTETS, flag, octets, rate, ratio
-from ecmproto.errors import ParameterError
-from ecmproto.units import format_octets
 
 _MB = 1_000_000
 
@@ -46,12 +44,9 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
         if self.qst_low_octets is UNSET:
             object.__setattr__(self, "qst_low_octets", self.qsc_octets or self.qeq_octets)
         aimd.AIMDCongestionPointParameters.__post_init__(self)
-        if not self.qst_octets:
-            return
-        for name, threshold in (("qsc", self.qsc_octets), ("qst_low", self.qst_low_octets)):
-            if threshold >= self.qst_octets:
-                needed = f"less than qst ({format_octets(self.qst_octets)})"
-                raise ParameterError(name=name, needed=needed, got=format_octets(threshold))
+        if self.qst_octets:
+            self.check_relation("qsc", "less than", "qst")
+            self.check_relation("qst_low", "less than", "qst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

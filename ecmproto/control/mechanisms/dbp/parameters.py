@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration, redeclared
 from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters, SourceParameters
-from ecmproto.errors import ParameterError
 
 _S002 = "S002 (M. Seaman's proposal; 10 ms here)"
 
@@ -65,12 +64,7 @@ class DBPEdgeParameters(Parameters):
     def __post_init__(self) -> None:
         """Raise ParameterError for a value out of range, and if a source would expire between two reports."""
         Parameters.__post_init__(self)
-        if self.active_ns < self.report_interval_ns:
-            raise ParameterError(
-                name="active",
-                needed=f"at least report_interval ({self.report_interval_ns} ns)",
-                got=f"{self.active_ns} ns",
-            )
+        self.check_relation("active", "at least", "report_interval")
 
 
 DBP = Mechanism(

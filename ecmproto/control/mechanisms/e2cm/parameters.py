@@ -26,7 +26,7 @@ from ecmproto.control.mechanisms.api.parameters import (
 )
 from ecmproto.control.mechanisms.ecm import parameters as ecm
 from ecmproto.errors import ParameterError
-from ecmproto.units import QUEUE_UNIT_OCTETS, format_octets
+from ecmproto.units import QUEUE_UNIT_OCTETS
 
 S002 = "S002 Simulation Setup & Parameters"
 QEQ_OCTETS = 75_000
@@ -79,12 +79,8 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
         if self.tagged_random_octets is UNSET and isinstance(self.tagged_fixed_octets, int):
             object.__setattr__(self, "tagged_random_octets", min(self.tagged_fixed_octets * 3 // 10, 64_000))
         aimd.AIMDCongestionPointParameters.__post_init__(self)
-        if self.tagged_random_octets > self.tagged_fixed_octets > 0:
-            raise ParameterError(
-                name="tagged_sr",
-                needed=f"at most tagged_sf ({format_octets(self.tagged_fixed_octets)})",
-                got=f"{self.tagged_random_octets} octets",
-            )
+        if self.tagged_fixed_octets:
+            self.check_relation("tagged_sr", "at most", "tagged_sf")
 
     def tagged_sampling(self) -> SamplingParameters:
         """Return the sampling parameters for rate-limited frames."""
@@ -212,12 +208,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         if not (self.probe_octets or self.probe_frames or self.probe_interval_ns):
             needed = "one of probe_octets, probe_frames and probe_interval above 0"
             raise ParameterError(name="probe_octets", needed=needed, got="0 for all three")
-        if self.flow_qmax_octets <= self.flow_qeq_octets:
-            raise ParameterError(
-                name="flow_qmax",
-                needed=f"more than flow_qeq ({format_octets(self.flow_qeq_octets)})",
-                got=format_octets(self.flow_qmax_octets),
-            )
+        self.check_relation("flow_qmax", "more than", "flow_qeq")
 
     def gains(self, link_rate_bps: int) -> Gains:
         """Return the gains per octet on a link of ``link_rate_bps``.

@@ -16,7 +16,6 @@ from ecmproto.control.mechanisms.api.parameters import (
     ratio,
     redeclared,
 )
-from ecmproto.errors import ParameterError
 from ecmproto.units import NS_PER_S
 
 _CHOICE = "choice (algorithms 5)"
@@ -95,12 +94,7 @@ class FECNCongestionPointParameters(Parameters):
     def __post_init__(self) -> None:
         """Raise ParameterError for a value out of range, and if Qeq is not below Qsc."""
         Parameters.__post_init__(self)
-        if self.qeq_octets >= self.qsc_octets:
-            raise ParameterError(
-                name="qsc",
-                needed=f"more than qeq ({self.qeq_octets} octets)",
-                got=f"{self.qsc_octets} octets",
-            )
+        self.check_relation("qsc", "more than", "qeq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from ecmproto.control.mechanisms.api.parameters import (
     priority_set,
     redeclared,
 )
-from ecmproto.errors import ParameterError
 
 _SECTION = "algorithms §6"
 _S002 = "S002 Simulation Setup & Parameters"
@@ -55,10 +54,7 @@ class GenerationParameters(Parameters):
         """Raise ParameterError for a value out of range, and if XON is above XOFF."""
         # Not super(): a slotted dataclass differs from the class that super() would use.
         Parameters.__post_init__(self)
-        if self.low_octets > self.high_octets:
-            raise ParameterError(
-                name="low", needed=f"at most high, {self.high_octets} octets", got=f"{self.low_octets} octets"
-            )
+        self.check_relation("low", "at most", "high")
 
     @property
     def classes(self) -> frozenset[int]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import Parameters, count, duration, ratio, redeclared
 from ecmproto.control.mechanisms.hpcc.parameters import HPCCReactionPointParameters
-from ecmproto.errors import ParameterError
 
 _PAPER = "Kumar et al., SIGCOMM 2020"
 _VALUE = "value: htsim"
@@ -77,13 +75,8 @@ class SwiftReactionPointParameters(Parameters):
     def __post_init__(self) -> None:
         """Check the values and the order of minimum and maximum; raises ParameterError."""
         Parameters.__post_init__(self)
-        _check_below("fs_min_cwnd", self.fs_min_cwnd, "fs_max_cwnd", self.fs_max_cwnd)
-        _check_below("min_cwnd", self.min_cwnd, "max_cwnd", self.max_cwnd)
-
-
-def _check_below(name: str, value: Any, limit_name: str, limit: Any) -> None:
-    if value >= limit:
-        raise ParameterError(name=name, needed=f"less than {limit_name} ({limit:g})", got=f"{value:g}")
+        self.check_relation("fs_min_cwnd", "less than", "fs_max_cwnd")
+        self.check_relation("min_cwnd", "less than", "max_cwnd")
 
 
 SWIFT = Mechanism(
