@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -24,8 +24,9 @@ from ecmproto.frames.batch.inner import InnerReader
 from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interface, open_captures
 from ecmproto.frames.capture.batch import ETHERNET, Block, Format
 from ecmproto.frames.capture.copier import format_of
+from ecmproto.frames.columns import walk
 from ecmproto.frames.columns.extraction import SHARED_FRAMES
-from ecmproto.frames.columns.layers import frames_of, sampled_frames
+from ecmproto.frames.columns.layers import BatchLayers, frames_of, sampled_frames
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import Filter
 from ecmproto.tables import Tabular
@@ -247,7 +248,9 @@ class Editor:
         rows = np.arange(len(batch)) if mask is None else np.flatnonzero(mask)
         touched = np.isin(batch.numbers, bare)
         if len(rows) and edit.drop != "selected":
-            batch = self._edited(batch, rows, interfaces, touched)
+            work = _Work(batch=batch, rows=rows, interfaces=interfaces, touched=touched)
+            self._edited(work)
+            batch = work.batch
         report.changed += int(touched.sum())
         report.written += len(batch)
         return batch
@@ -265,68 +268,48 @@ class Editor:
             mask = within if mask is None else mask & within
         return batch if mask is None or mask.all() else batch.select(mask)
 
-    def _edited(
-        self,
-        batch: Batch,
-        rows: NDArray[np.intp],
-        interfaces: Sequence[Interface],
-        touched: NDArray[np.bool_],
-    ) -> Batch:
+    def _edited(self, work: _Work) -> None:
         edit, report = self.edit, self.report
-        good_fcs = self._good_fcs(batch, rows, interfaces) if edit.changes_frames else rows[:0]
-        buffer: Octets | None = None
+        good_fcs = _good_fcs(work) if edit.changes_frames else work.rows[:0]
         if edit.assignments:
-            batch, buffer = self._assign(batch, rows, interfaces, touched)
+            self._assign(work)
         if edit.strip or edit.tags:
-            batch, buffer = self._retag(batch, rows, interfaces, touched), None
-        if buffer is None and (edit.fix or len(good_fcs) or edit.clock is not None):
-            batch, buffer = own_records(batch)
-        if edit.fix and buffer is not None:
-            self._fix(batch, buffer, rows, interfaces, touched)
-        if len(good_fcs) and buffer is not None:
-            changed = good_fcs[touched[good_fcs]]
-            report.kept["eth.fcs"] += put_fcs(batch, buffer, changed)
-        if edit.clock is not None and buffer is not None:
-            batch = self._move(batch, buffer, rows, interfaces, touched)
+            self._retag(work)
+        if edit.fix:
+            self._fix(work)
+        if len(good_fcs):
+            changed = good_fcs[work.touched[good_fcs]]
+            report.kept["eth.fcs"] += put_fcs(work.batch, work.own(), changed)
+        if edit.clock is not None:
+            self._move(work, edit.clock)
         if edit.snap_octets is not None:
-            batch = self._snap(batch, rows, touched)
+            self._snap(work, edit.snap_octets)
         for wrapper, counts in zip(edit.wrappers, report.wrapped, strict=True):
-            batch = self._wrap(batch, rows, interfaces, touched, wrapper, counts)
+            self._wrap(work, wrapper, counts)
+        batch = work.batch
         if edit.wrappers and len(good_fcs):
             whole = good_fcs[batch.captured[good_fcs] >= batch.original[good_fcs]]
             put_fcs(batch, batch.buffer, whole)
         batch.buffer.flags.writeable = False
-        return batch
 
-    def _good_fcs(
-        self, batch: Batch, rows: NDArray[np.intp], interfaces: Sequence[Interface]
-    ) -> NDArray[np.intp]:
-        if not any(each.fcs_octets for each in interfaces):
-            return rows[:0]
-        octets = np.array([each.fcs_octets * (each.linktype == ETHERNET) for each in interfaces])
-        return right_fcs(batch, octets[batch.interface], rows)
+    def _layers(self, frames: walk.Frames, formats: Collection[type[Layer]]) -> BatchLayers:
+        pool = self._pool if len(frames.offset) >= SHARED_FRAMES else None
+        return outermost_layers(frames, formats, self.edit.ethertypes, pool)
 
-    def _assign(
-        self,
-        batch: Batch,
-        rows: NDArray[np.intp],
-        interfaces: Sequence[Interface],
-        touched: NDArray[np.bool_],
-    ) -> tuple[Batch, Octets]:
-        edit, report = self.edit, self.report
-        chosen = batch if len(rows) == len(batch) else batch.select(rows)
-        pool = self._pool if len(chosen) >= SHARED_FRAMES else None
+    def _assign(self, work: _Work) -> None:
+        edit, report, rows, touched = self.edit, self.report, work.rows, work.touched
+        chosen = work.chosen
         inner = [each for each in edit.assignments if each.field.inner]
         requested = COVERED if self._covered else ()
-        located = outermost_layers(frames_of(chosen, interfaces), requested, edit.ethertypes, pool)
+        located = self._layers(frames_of(chosen, work.interfaces), requested)
         outer = targets_of([each for each in edit.assignments if not each.field.inner], located)
         shown, frame_of, inside = located, np.empty(0, np.int32), []
         if inner:
             frame_of, frames = sampled_frames(located, "outer")
-            shown = outermost_layers(frames, requested, edit.ethertypes, pool)
+            shown = self._layers(frames, requested)
             inside = targets_of(inner, shown)
-        low = int(batch.record_offset.min())
-        batch, buffer = own_records(batch)
+        low = int(work.batch.record_offset.min())
+        buffer = work.own()
         outcome = _written(outer, buffer, low, len(chosen))
         outcome_inside = _written(inside, buffer, low, len(frame_of))
         for packets, targets, done, is_inner in (
@@ -347,7 +330,6 @@ class Editor:
         touched[rows[outcome.changed]] = True
         if inner:
             touched[rows[frame_of[outcome_inside.changed]]] = True
-        return batch, buffer
 
     def _set_in(self, *, inner: bool) -> frozenset[tuple[type[Layer], str]]:
         """Return the formats and keys of the assigned fields; ``inner`` selects fields of quoted frames."""
@@ -358,26 +340,20 @@ class Editor:
             for writing in each.writings
         )
 
-    def _retag(
-        self,
-        batch: Batch,
-        rows: NDArray[np.intp],
-        interfaces: Sequence[Interface],
-        touched: NDArray[np.bool_],
-    ) -> Batch:
+    def _retag(self, work: _Work) -> None:
         # this import loads numba, which other edits do not need
         from ecmproto.frames.batch.tags import NOWHERE, spliced_batch, tag_splice, tags_of, without_tags
 
-        edit, report = self.edit, self.report
-        ethernet = np.array([each.linktype == ETHERNET for each in interfaces])
-        only = np.zeros(len(batch), np.bool_)
-        only[rows] = ethernet[batch.interface[rows]] if len(ethernet) else True
-        frames = batch
+        edit, report, rows = self.edit, self.report, work.rows
+        frames = work.batch
+        ethernet = np.array([each.linktype == ETHERNET for each in work.interfaces])
+        only = np.zeros(len(frames), np.bool_)
+        only[rows] = ethernet[frames.interface[rows]] if len(ethernet) else True
         for kind in self._strip:
             located = tags_of(frames.buffer, frames.offset, frames.captured, kind, ethertypes=edit.ethertypes)
             tagged = only & (located.old_tags > 0)
             report.stripped[kind.format.prefix] += int(tagged.sum())
-            touched |= tagged
+            work.touched |= tagged
             frames, _ = without_tags(frames, kind, only=tagged, ethertypes=edit.ethertypes)
         for (kind, octets), counts in zip(self._tags, report.tagged, strict=True):
             splice = tag_splice(
@@ -389,89 +365,69 @@ class Editor:
             counts.without += len(rows) - int(takes.sum())
             if splice.removed is not None:
                 counts.replaced += int((splice.removed > 0).sum())
-            touched |= takes
+            work.touched |= takes
             frames = spliced_batch(frames, splice)
-        return self._rewritten(batch, frames)
+        self._rewrite(work, frames)
 
-    def _rewritten(self, batch: Batch, frames: Batch) -> Batch:
-        """Return the records of a batch with the octets and lengths of other frames."""
+    def _rewrite(self, work: _Work, frames: Batch) -> None:
+        """Give the records of a batch the octets and lengths of other frames."""
+        batch = work.batch
         if frames is batch:
-            return batch
+            return
         simple = batch.timed is not None and bool((frames.captured != batch.captured)[~batch.timed].any())
         if simple and _SIMPLE not in self.report.warnings:
             self.report.warnings.append(_SIMPLE)
         frames = dataclasses.replace(frames, records=batch.records)
-        return with_frames(batch, frames, swapped=self._swapped)
+        work.batch, work.buffer = with_frames(batch, frames, swapped=self._swapped), None
 
-    def _fix(
-        self,
-        batch: Batch,
-        buffer: Octets,
-        rows: NDArray[np.intp],
-        interfaces: Sequence[Interface],
-        touched: NDArray[np.bool_],
-    ) -> None:
-        edit, report = self.edit, self.report
-        whole = len(rows) == len(batch)
-        chosen = batch if whole else batch.select(rows)
-        before = buffer.copy()
-        frames = frames_of(chosen, interfaces)
-        pool = self._pool if len(chosen) >= SHARED_FRAMES else None
-        located = outermost_layers(frames, FIXED, edit.ethertypes, pool)
+    def _fix(self, work: _Work) -> None:
+        report = self.report
+        buffer = work.own()
+        chosen, before = work.chosen, buffer.copy()
+        frames = frames_of(chosen, work.interfaces)
+        located = self._layers(frames, FIXED)
         lengths = put_lengths_right(located, buffer)
         if lengths:
             # octets after an incorrect length are now decoded
-            located = outermost_layers(frames, FIXED, edit.ethertypes, pool)
+            located = self._layers(frames, FIXED)
         sums, left = put_checksums_right(located, buffer)
         report.fixed += lengths + sums
         report.unknown += left
         if lengths or sums:
-            touched[rows[_differ(before, buffer, chosen)]] = True
+            work.touched[work.rows[_differ(before, buffer, chosen)]] = True
 
-    def _move(
-        self, batch: Batch, buffer: Octets, rows: NDArray[np.intp], interfaces: Sequence[Interface],
-        touched: NDArray[np.bool_],
-    ) -> Batch:  # fmt: skip
-        assert self.edit.clock is not None
-        before = batch.time_ns
-        batch, lost = move_times(
-            batch, buffer, rows, self.edit.clock, self._first_ns or 0, interfaces, in_records=self._in_records
-        )
-        moved = batch.time_ns != before
+    def _move(self, work: _Work, clock: Clock) -> None:
+        buffer, before = work.own(), work.batch.time_ns
+        work.batch, lost = move_times(
+            work.batch, buffer, work.rows, clock, self._first_ns or 0, work.interfaces,
+            in_records=self._in_records,
+        )  # fmt: skip
+        moved = work.batch.time_ns != before
         self.report.moved += int(moved.sum())
         self.report.rounded += lost
-        if batch.timed is not None:
-            self.report.untimed += int((~batch.timed[rows]).sum())
-        touched |= moved
-        return batch
+        if work.batch.timed is not None:
+            self.report.untimed += int((~work.batch.timed[work.rows]).sum())
+        work.touched |= moved
 
-    def _snap(self, batch: Batch, rows: NDArray[np.intp], touched: NDArray[np.bool_]) -> Batch:
-        captured = batch.captured.copy()
-        captured[rows] = np.minimum(captured[rows], self.edit.snap_octets or 0)
-        cut = captured < batch.captured
-        if not cut.any():
-            return batch
-        self.report.cut += int(cut.sum())
-        touched |= cut
-        return self._rewritten(batch, dataclasses.replace(batch, captured=captured))
+    def _snap(self, work: _Work, octets: int) -> None:
+        captured = work.batch.captured.copy()
+        captured[work.rows] = np.minimum(captured[work.rows], octets)
+        cut = captured < work.batch.captured
+        if cut.any():
+            self.report.cut += int(cut.sum())
+            work.touched |= cut
+            self._rewrite(work, dataclasses.replace(work.batch, captured=captured))
 
-    def _wrap(
-        self,
-        batch: Batch,
-        rows: NDArray[np.intp],
-        interfaces: Sequence[Interface],
-        touched: NDArray[np.bool_],
-        wrapper: Wrapper,
-        counts: Wrapped,
-    ) -> Batch:
-        """Return a batch with wrapped frames.
+    def _wrap(self, work: _Work, wrapper: Wrapper, counts: Wrapped) -> None:
+        """Wrap the frames that the wrapper can hold.
 
         An FCS remains at the end of the frame and is recomputed later as the FCS of the wrapper.
         """
         # this import loads numba, which other edits do not need
         from ecmproto.frames.batch.tags import NOWHERE, Splice, spliced_batch
 
-        frames = frames_of(batch, interfaces)
+        batch, rows = work.batch, work.rows
+        frames = frames_of(batch, work.interfaces)
         original = np.maximum(batch.original, batch.captured)
         octets: Int64 = original - frames.fcs.astype(np.int64)
         fits = frames.padded[rows] & (octets[rows] <= wrapper.max_frame_octets)
@@ -484,13 +440,41 @@ class Editor:
             octets[mine], (original == batch.captured)[mine], batch.time_ns[mine], before=counts.frames
         )
         counts.frames += len(mine)
-        touched[mine] = True
-        batch = self._rewritten(batch, spliced_batch(batch, Splice(at=at, inserted=inserted)))
-        wrapped = frames_of(batch.select(mine), interfaces)
-        pool = self._pool if len(mine) >= SHARED_FRAMES else None
-        located = outermost_layers(wrapped, (IPv4, IPv6, UDP, GREChecksum), self.edit.ethertypes, pool)
-        put_checksums_right(located, batch.buffer)
-        return batch
+        work.touched[mine] = True
+        self._rewrite(work, spliced_batch(batch, Splice(at=at, inserted=inserted)))
+        wrapped = frames_of(work.batch.select(mine), work.interfaces)
+        put_checksums_right(self._layers(wrapped, (IPv4, IPv6, UDP, GREChecksum)), work.batch.buffer)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Work:
+    """A batch during its edits."""
+
+    batch: Batch
+    rows: NDArray[np.intp]
+    """Rows of the frames to edit."""
+    interfaces: Sequence[Interface]
+    touched: NDArray[np.bool_]
+    """Mask of the frames with changed octets, lengths or times."""
+    buffer: Octets | None = None
+    """Writable buffer with a copy of the records, after `own`."""
+
+    @property
+    def chosen(self) -> Batch:
+        return self.batch if len(self.rows) == len(self.batch) else self.batch.select(self.rows)
+
+    def own(self) -> Octets:
+        """Return a writable buffer with the records of the batch."""
+        if self.buffer is None:
+            self.batch, self.buffer = own_records(self.batch)
+        return self.buffer
+
+
+def _good_fcs(work: _Work) -> NDArray[np.intp]:
+    if not any(each.fcs_octets for each in work.interfaces):
+        return work.rows[:0]
+    octets = np.array([each.fcs_octets * (each.linktype == ETHERNET) for each in work.interfaces])
+    return right_fcs(work.batch, octets[work.batch.interface], work.rows)
 
 
 _SIMPLE = "simple packet blocks of other lengths are written as enhanced ones, at time 0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,12 +140,28 @@ def span_from(start: str | None, stop: str | None) -> Span | None:
     )
 
 
-def tag_named(name: str) -> type[Layer]:
+def tag_named(name: str, *, where: str = "--strip") -> type[Layer]:
     """Return the tag format called ``name``; raise SpecError, with the known tags, for any other name."""
-    kind = format_named(name.strip(), where="--strip")
+    kind = format_named(name.strip(), where=where)
     if not is_tag(kind):
-        raise SpecError(where="--strip", needed=f"a tag: {_tags()}", got=shown(name))
+        tags = ", ".join(each.prefix for each in FORMATS if is_tag(each))
+        raise SpecError(where=where, needed=f"a tag: {tags}", got=shown(name))
     return kind
+
+
+def name_and_values(text: str, *, where: str, needed: str) -> tuple[str, dict[str, str]]:
+    """Return the first word of a text such as ``vlan id=5,priority=3``, and the values by key.
+
+    Raises SpecError for a word without ``=``, and for a repeated key.
+    """
+    name, *words = text.replace(",", " ").split() or [""]
+    values: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key in {"layer", *values}:  # the first word names the layer
+            raise SpecError(where=where, needed=needed, got=shown(word))
+        values[key] = value
+    return name, values
 
 
 def tag_from(text: str) -> Layer:
@@ -154,25 +169,7 @@ def tag_from(text: str) -> Layer:
 
     Raises SpecError for an unknown tag, and EncodeError for an invalid value.
     """
-    name, *parts = text.replace(",", " ").split() or [""]
-    item: dict[str, object] = {"layer": name}
-    for word in parts:
-        key, equals, value = word.partition("=")
-        if not equals or key in item:
-            raise SpecError(where="--add-tag", needed="each field once, such as id=5", got=shown(word))
-        item[key] = value
-    kind = format_named(name, where="--add-tag")
-    if not is_tag(kind):
-        raise SpecError(where="--add-tag", needed=f"a tag: {_tags()}", got=shown(name))
-    layer, _ = layer_from(item, where="--add-tag")
+    name, values = name_and_values(text, where="--add-tag", needed="each field once, such as id=5")
+    layer, _ = layer_from({"layer": tag_named(name, where="--add-tag").prefix, **values}, where="--add-tag")
     layer.build()
     return layer
-
-
-def tag_names() -> Sequence[str]:
-    """Return the names of the formats that are tags."""
-    return [kind.prefix for kind in FORMATS if is_tag(kind)]
-
-
-def _tags() -> str:
-    return ", ".join(tag_names())

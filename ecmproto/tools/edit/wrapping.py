@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import SpecError, shown
+from ecmproto.tools.edit.selection import name_and_values
 from ecmproto.wire.codec.document import layer_from, nearest
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, TICK_NS
@@ -112,15 +113,9 @@ def wrapper_from(text: str) -> Wrapper:
     of fields in the preceding headers, such as ``eth.dst`` or ``ip.ttl``. The IP header is IPv6 if one of the
     addresses is an IPv6 address. Raises SpecError for an invalid text, and EncodeError for an invalid value.
     """
-    name, *parts = text.replace(",", " ").split() or [""]
+    name, given = name_and_values(text, where=_WHERE, needed="each value once, such as session=12")
     if name not in WRAPPERS:
         raise SpecError(where=_WHERE, needed="a wrapper", got=shown(name), hint=nearest(name, WRAPPERS))
-    given: dict[str, str] = {}
-    for word in parts:
-        key, equals, value = word.partition("=")
-        if not equals or key in given:
-            raise SpecError(where=_WHERE, needed="each value once, such as session=12", got=shown(word))
-        given[key] = value
     layers = list(WRAPPERS[name])
     front = _front(given, layers[0])
     for key, text in given.items():
