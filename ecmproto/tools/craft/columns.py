@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import ColumnError, EncodeError, MissingDependencyError, SpecError, escaped, shown
+from ecmproto.errors import ColumnError, MissingDependencyError, SpecError, escaped, shown
 from ecmproto.frames.capture.batch import ETHERNET, INFINIBAND, LINUX_SLL, LINUX_SLL2, RAW_IP
 from ecmproto.frames.columns.building.frames import batch_of, cast, times_of, values_for
 from ecmproto.frames.columns.building.template import Finish
@@ -46,7 +46,7 @@ from ecmproto.frames.columns.building.values import (
     targets_of,
 )
 from ecmproto.tools.craft.builders import finish
-from ecmproto.tools.craft.recipe import MAX_TIME_NS, CaptureInfo, Chunk
+from ecmproto.tools.craft.recipe import MAX_TIME_NS, CaptureInfo, Chunk, placed
 from ecmproto.tools.craft.spec import located
 from ecmproto.tools.craft.stack import Part, Stack
 from ecmproto.units import NS_PER_S
@@ -505,16 +505,10 @@ def _linktype(rows: Rows) -> int:
 @contextlib.contextmanager
 def _placed(path: str, done: int) -> Iterator[None]:
     """Add the file name and row number to errors that are raised in a ``with`` block."""
-    try:
-        yield
-    except ColumnError as error:
-        row = "" if error.row is None else f"row {done + error.row + 1}, "
-        column = ".".join(filter(None, (error.layer, error.field)))
-        raise SpecError(where=f"{path}: {row}column {column}", needed=error.needed, got=error.got) from None
-    except SpecError as error:
-        raise SpecError(
-            where=f"{path}: {error.where}", needed=error.needed, got=error.got, hint=error.hint
-        ) from None
-    except EncodeError as error:
-        where = f"{path}: {error.layer}.{error.field}"
-        raise SpecError(where=where, needed=error.needed, got=error.got) from None
+    with placed(path):
+        try:
+            yield
+        except ColumnError as error:
+            row = "" if error.row is None else f"row {done + error.row + 1}, "
+            column = ".".join(filter(None, (error.layer, error.field)))
+            raise SpecError(where=f"{row}column {column}", needed=error.needed, got=error.got) from None

@@ -206,29 +206,24 @@ def _expectation(item: object, where: str) -> Expectation:
     return Expectation(**{"side": "far"} | given)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > 1000:
-        raise ValueError
-    return value
+def _valid(is_valid: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if not is_valid(value):
+            raise ValueError
+        return value
+
+    return read
 
 
-def _side(value: object) -> str:
-    if value not in ("near", "far"):
-        raise ValueError
-    return str(value)
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
-
+_text = _valid(lambda value: isinstance(value, str) and len(value) <= 1000)
+_hex = _valid(lambda value: isinstance(value, str) and len(value) <= 1 << 17)
+_flag = _valid(lambda value: isinstance(value, bool))
 
 _READ: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("name", "name", "text of at most 1,000 characters", _text),
-    ("side", "side", "near or far", _side),
+    ("side", "side", "near or far", _valid(lambda value: value in ("near", "far"))),
     ("filter", "filter", "a display filter", _text),
-    ("octets", "octets", "octets in hex", lambda value: bytes.fromhex(_text_of_octets(value)).hex()),
+    ("octets", "octets", "octets in hex", lambda value: bytes.fromhex(_hex(value)).hex()),
     ("frames", "frames", "how many: 3, 1.. or 0..5", lambda value: _bounds(_text(value), _count)),
     ("rate", "rate_fps", "a rate such as 100pps, 100pps.. or 0pps..5pps", lambda value: _bounds(value, _fps)),
     ("during", "during_ns", "a span such as 1ms..5ms or 1ms..", lambda value: _bounds(value, parse_time)),
@@ -236,12 +231,6 @@ _READ: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ("pause", "pause_ns", "a time such as 1ms", parse_time),
     *((key, key, "true or false", _flag) for key in _FLAGS),
 )
-
-
-def _text_of_octets(value: object) -> str:
-    if not isinstance(value, str) or len(value) > 1 << 17:
-        raise ValueError
-    return value
 
 
 def _range_text(bounds: tuple[float, float | None]) -> str:

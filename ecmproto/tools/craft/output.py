@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,16 +16,13 @@ from ecmproto.frames.capture import PcapngWriter, PcapWriter, Sink, linktype_nam
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.frames.capture.pcapng import COMMENT, build_options
 from ecmproto.frames.capture.writer import SNAPLEN
-from ecmproto.frames.dissect.form import records
+from ecmproto.frames.dissect.form import Form, records
 from ecmproto.frames.dissect.json import FRAMES_SCHEMA, Json, NdJson, interface_document
 from ecmproto.tools.craft.recipe import CaptureInfo, Chunk
 from ecmproto.wire.codec.document import json_text
 from ecmproto.wire.codec.frame import Frame, decode_lax
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
-
-if TYPE_CHECKING:
-    from ecmproto.frames.dissect.lines import Lines
 
 FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson")
 _MAX_PCAP_FCS_OCTETS = 30
@@ -52,14 +49,17 @@ def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherT
     Ethernet.
     """
     capture.describe(0, ETHERNET)
+    if form == "line":
+        from ecmproto.frames.dissect.lines import Lines  # slow import
+
+        return _Records(sink, capture, ethertypes, Lines())
     makers: dict[str, Callable[[], Output]] = {
         "hex": lambda: _Hex(sink),
-        "line": lambda: _Line(sink, capture, ethertypes),
         "pcap": lambda: _Pcap(sink, capture),
         "pcapng": lambda: _Pcapng(sink, capture),
         "python": lambda: _Script(sink, ethertypes),
-        "json": lambda: _Json(sink, capture, ethertypes),
-        "ndjson": lambda: _NdJson(sink, capture, ethertypes),
+        "json": lambda: _Json(sink, capture, ethertypes, Json()),
+        "ndjson": lambda: _Records(sink, capture, ethertypes, NdJson()),
     }
     return makers[form]()
 
@@ -157,14 +157,14 @@ def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
         writer.write_batch(chunk.batch())
 
 
-class _NdJson(_Text):
-    """NDJSON output in the format of `ecmproto.frames.dissect`, with one document per line for each frame."""
+class _Records(_Text):
+    """Output in a form of `ecmproto.frames.dissect`."""
 
-    def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
+    def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes, form: Form) -> None:
         super().__init__(sink)
         self._capture = capture
         self._ethertypes = ethertypes
-        self._form: Json | Lines | NdJson = NdJson()
+        self._form = form
         self._count = 0
 
     def write(self, chunk: Chunk) -> None:
@@ -176,22 +176,8 @@ class _NdJson(_Text):
             self.sink.write(self._form.record(record))
 
 
-class _Line(_NdJson):
-    """Output of summary lines in the format of `ecmproto dissect`."""
-
-    def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
-        from ecmproto.frames.dissect.lines import Lines  # slow import
-
-        super().__init__(sink, capture, ethertypes)
-        self._form = Lines()
-
-
-class _Json(_NdJson):
+class _Json(_Records):
     """JSON output with one document for all frames."""
-
-    def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
-        super().__init__(sink, capture, ethertypes)
-        self._form = Json()
 
     def write(self, chunk: Chunk) -> None:
         """Write one line per frame. The first call also writes the start of the document."""

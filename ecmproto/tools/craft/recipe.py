@@ -309,6 +309,7 @@ def placed(where: str) -> Iterator[None]:
 
 
 MAX_INTERFACES = 65_536
+_MAX_WORD = 0xFFFF_FFFF
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -339,15 +340,15 @@ def capture_info(document: object, *, where: str) -> CaptureInfo:
     object.
     """
     if not isinstance(document, Mapping):
-        raise SpecError(where=where, needed="an object", got=_short(document))
+        raise SpecError(where=where, needed="an object", got=shown(document))
     format = _choice(document, "format", ("pcap", "pcapng"), where)
     byte_order = _choice(document, "byte_order", ("little", "big"), where)
     given = document.get("interfaces", [])
     if not isinstance(given, list) or len(given) > MAX_INTERFACES:
-        raise SpecError(where=f"{where}.interfaces", needed="a list of interfaces", got=_short(given))
+        raise SpecError(where=f"{where}.interfaces", needed="a list of interfaces", got=shown(given))
     interfaces = [_interface(item, i, f"{where}.interfaces[{i}]") for i, item in enumerate(given)]
     ticks = {interface.ticks_per_second for interface in interfaces}
-    ticks |= {_number(document, "ticks_per_second", NS_PER_S, where)} if not interfaces else set()
+    ticks |= {integer(document, "ticks_per_second", NS_PER_S, _MAX_WORD, where)} if not interfaces else set()
     info = CaptureInfo(
         format="pcapng" if format == "pcapng" else "pcap",
         byte_order="big" if byte_order == "big" else "little",
@@ -360,20 +361,20 @@ def capture_info(document: object, *, where: str) -> CaptureInfo:
 
 def _interface(document: object, index: int, where: str) -> Interface:
     if not isinstance(document, Mapping):
-        raise SpecError(where=where, needed="an object", got=_short(document))
+        raise SpecError(where=where, needed="an object", got=shown(document))
     name, description = document.get("name", ""), document.get("description", "")
     if not is_text(name) or not is_text(description):
         raise SpecError(
-            where=where, needed="a name and a description in text", got=_short([name, description])
+            where=where, needed="a name and a description in text", got=shown([name, description])
         )
     return Interface(
         index=index,
-        linktype=_number(document, "linktype", ETHERNET, where, 0xFFFF),
-        snaplen=_number(document, "snaplen", 0, where),
+        linktype=integer(document, "linktype", ETHERNET, 0xFFFF, where),
+        snaplen=integer(document, "snaplen", 0, _MAX_WORD, where),
         name=str(name),
         description=str(description),
-        ticks_per_second=_number(document, "ticks_per_second", NS_PER_S, where, 1 << 128),
-        fcs_octets=_number(document, "fcs_octets", 0, where, 255),
+        ticks_per_second=integer(document, "ticks_per_second", NS_PER_S, 1 << 128, where),
+        fcs_octets=integer(document, "fcs_octets", 0, 255, where),
     )
 
 
@@ -386,7 +387,7 @@ def _header(given: object, where: str) -> PcapHeader | None:
         octets = b""
     if len(octets) != HEADER_OCTETS or byte_order_of(octets) is None:
         raise SpecError(
-            where=where, needed=f"the {HEADER_OCTETS} octets of a pcap header in hex", got=_short(given)
+            where=where, needed=f"the {HEADER_OCTETS} octets of a pcap header in hex", got=shown(given)
         )
     header = parse_header(octets, where)
     # old and modified variants of pcap have records that this module cannot write
@@ -394,22 +395,8 @@ def _header(given: object, where: str) -> PcapHeader | None:
     return header if is_plain else None
 
 
-def _number(
-    document: Mapping[str, object], key: str, default: int, where: str, highest: int = 0xFFFFFFFF
-) -> int:
-    value = document.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
-        raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=_short(value))
-    return value
-
-
 def _choice(document: Mapping[str, object], key: str, choices: tuple[str, ...], where: str) -> str:
     value = document.get(key, choices[0])
     if value not in choices:
-        raise SpecError(where=f"{where}.{key}", needed=" or ".join(choices), got=_short(value))
+        raise SpecError(where=f"{where}.{key}", needed=" or ".join(choices), got=shown(value))
     return str(value)
-
-
-def _short(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"

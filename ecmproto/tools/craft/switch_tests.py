@@ -50,6 +50,8 @@ MAX_STEPS = 100_000
 WATCHDOGS = ("none", "drop", "forward")
 
 Span = tuple[int, int]
+_Bursts = Callable[[int, int, int], Sequence[Span]]
+"""Factory of the storms of a test, from its duration, and the detection and restoration times in ns."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +251,11 @@ def _time(values: Values, name: str, *, min_ns: int = 0) -> int:
 
 
 def _pause_test(
-    values: Values, bursts: Callable[[_Timing], Sequence[Span]], *, late: bool = False, enabled: bool = True
+    values: Values,
+    bursts: _Bursts,
+    *,
+    late: bool = False,
+    enabled: bool = True,
 ) -> _PauseTest:
     rate_bps = check_rate(parse_rate(values["speed"]))
     quanta = number_of(values["quanta"], "quanta", MAX_QUANTA, lowest=1)
@@ -257,19 +263,17 @@ def _pause_test(
     watchdog = values.get("watchdog", "none")
     if watchdog not in WATCHDOGS:
         raise ParameterError(name="watchdog", needed=f"one of {', '.join(WATCHDOGS)}", got=shown(watchdog))
-    timing = _Timing(
-        duration_ns=_time(values, "duration", min_ns=1) if "duration" in values else 0,
-        detect_ns=_time(values, "detect", min_ns=1) if "detect" in values else _LONGEST_NS,
-        restore_ns=_time(values, "restore", min_ns=1) if "restore" in values else 0,
-        interval_ns=renewal.pause_ns * 5 // 4 if late else renewal.interval_ns,
-    )
-    spans = tuple(bursts(timing))
-    if sum(last - first for first, last in spans) // timing.interval_ns > MAX_STEPS:
+    duration_ns = _time(values, "duration", min_ns=1) if "duration" in values else 0
+    detect_ns = _time(values, "detect", min_ns=1) if "detect" in values else _LONGEST_NS
+    restore_ns = _time(values, "restore", min_ns=1) if "restore" in values else 0
+    interval_ns = renewal.pause_ns * 5 // 4 if late else renewal.interval_ns
+    spans = tuple(bursts(duration_ns, detect_ns, restore_ns))
+    if sum(last - first for first, last in spans) // interval_ns > MAX_STEPS:
         needed = f"at most {MAX_STEPS:,} pause frames: a shorter duration, or a slower link"
-        raise ParameterError(name="duration", needed=needed, got=format_time(timing.duration_ns))
+        raise ParameterError(name="duration", needed=needed, got=format_time(duration_ns))
     pauses: list[tuple[int, int]] = []
     for first, last in spans:
-        pauses += [(time_ns, quanta) for time_ns in range(first, last, timing.interval_ns)]
+        pauses += [(time_ns, quanta) for time_ns in range(first, last, interval_ns)]
         pauses.append((last, 0))
     return _PauseTest(
         priorities=_priorities(values["prio"], "prio"),
@@ -279,8 +283,8 @@ def _pause_test(
         pause_ns=renewal.pause_ns,
         renewed_in_time=not late,
         watchdog=watchdog,
-        detect_ns=timing.detect_ns,
-        restore_ns=timing.restore_ns,
+        detect_ns=detect_ns,
+        restore_ns=restore_ns,
         interval_ns=interval_ns_of(values["rate"]),
         latency_ns=_time(values, "latency"),
         margin_ns=_time(values, "margin"),
@@ -288,26 +292,16 @@ def _pause_test(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Timing:
-    """The times that determine the bursts of a test."""
-
-    duration_ns: int
-    detect_ns: int
-    restore_ns: int
-    interval_ns: int
+def _one_burst(duration_ns: int, detect_ns: int, restore_ns: int) -> Sequence[Span]:
+    return [(_LEAD_NS, _LEAD_NS + duration_ns)]
 
 
-def _one_burst(timing: _Timing) -> Sequence[Span]:
-    return [(_LEAD_NS, _LEAD_NS + timing.duration_ns)]
-
-
-def _two_bursts(timing: _Timing) -> Sequence[Span]:
+def _two_bursts(duration_ns: int, detect_ns: int, restore_ns: int) -> Sequence[Span]:
     """Return two storms that a watchdog handles as one storm, because the second storm starts before
     restoration.
     """
-    length = 2 * timing.detect_ns
-    second = _LEAD_NS + length + timing.restore_ns // 2
+    length = 2 * detect_ns
+    second = _LEAD_NS + length + restore_ns // 2
     return [(_LEAD_NS, _LEAD_NS + length), (second, second + length)]
 
 
@@ -315,7 +309,7 @@ def _pause_recipe(
     name: str,
     doc: str,
     parameters: dict[str, Parameter],
-    bursts: Callable[[_Timing], Sequence[Span]] = _one_burst,
+    bursts: _Bursts = _one_burst,
     **how: bool,
 ) -> Recipe:
     def make(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
