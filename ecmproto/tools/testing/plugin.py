@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import random
 import secrets
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.transmission import SendReport
     from ecmproto.tools.check import Checked
     from ecmproto.tools.craft.expectations import Verdict
+    from ecmproto.tools.testing.proofs import StopFlag
 
 _UNDER_WAY_S = 0.3
 """Seconds to wait for frames in transit after the last frame was sent."""
@@ -208,49 +209,27 @@ def send(interfaces: Interfaces, request: pytest.FixtureRequest) -> Callable[...
     return sent
 
 
-class _EndedError(Exception):
-    """Error that ends the transmission of a storm."""
+@contextmanager
+def _running(sender: StreamSender, stop: StopFlag) -> Iterator[None]:
+    """Send a storm in a thread during a ``with`` block, then release the pause.
 
+    The block starts after the first frame was sent.
+    """
+    from ecmproto.tools.testing.proofs import StoppedError
 
-class _Holding:
-    """A storm that is sent in a separate thread while a test runs."""
-
-    def __init__(self) -> None:
-        self._ended = threading.Event()
-        self._error: BaseException | None = None
-
-    def check(self) -> None:
-        """Raise ``_EndedError`` if the storm should end."""
-        if self._ended.is_set():
-            raise _EndedError
-
-    def _run(self, sender: StreamSender) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(sender.run)
         try:
-            sender.run()
-        except _EndedError:
-            pass
-        except BaseException as error:  # raised again after the thread is joined
-            self._error = error
-
-    @contextmanager
-    def running(self, sender: StreamSender) -> Iterator[None]:
-        """Send the storm during a ``with`` block, then release the pause.
-
-        The block starts after the first frame was sent.
-        """
-        thread = threading.Thread(target=self._run, args=(sender,), daemon=True)
-        thread.start()
-        try:
-            while thread.is_alive() and not sender.sent:
+            while not sending.done() and not sender.sent:
                 time.sleep(0.001)
             yield
         finally:
-            self._ended.set()
-            thread.join()
+            stop.set()
+            wait([sending])
             if sender.sent:
                 sender.release()
-        if self._error is not None:
-            raise self._error
+        with suppress(StoppedError):
+            sending.result()
 
 
 @pytest.fixture
@@ -267,7 +246,7 @@ def storm(interfaces: Interfaces) -> Callable[..., Any]:
         from ecmproto.tools.craft.sequences import storm_of
         from ecmproto.tools.craft.stack import stack_from_line
         from ecmproto.tools.testing.plan import storm_segments
-        from ecmproto.tools.testing.proofs import Storming, Watch
+        from ecmproto.tools.testing.proofs import StopFlag, Storming, Watch
         from ecmproto.units import format_time, parse_rate
 
         made = storm_of(stack_from_line(frame), parse_rate(speed))
@@ -275,9 +254,9 @@ def storm(interfaces: Interfaces) -> Callable[..., Any]:
         stream = Stream(name=frame, interface=interfaces.near, segments=segments)
         rate_bps, priorities = parse_rate(speed), made.priorities or (None,)
         judged = [] if at is None else [Storming(port=at, rate_bps=rate_bps, priorities=priorities)]
-        holding = _Holding()
-        with Watch(judged) as watch, StreamSender([stream], check=holding.check) as sender:
-            with holding.running(sender):
+        stop = StopFlag()
+        with Watch(judged) as watch, StreamSender([stream], check=stop.check) as sender:
+            with _running(sender, stop):
                 yield
             (report,) = sender.report().streams
             steals = sender.steals()

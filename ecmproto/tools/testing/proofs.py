@@ -36,6 +36,19 @@ _STAMPS_S = 0.1
 """Seconds until the kernel has enabled timestamps on arrival."""
 
 
+class StoppedError(Exception):
+    """Error that ends a transmission in a thread."""
+
+
+class StopFlag(threading.Event):
+    """A flag that ends a transmission in a thread."""
+
+    def check(self) -> None:
+        """Raise StoppedError if the flag is set."""
+        if self.is_set():
+            raise StoppedError
+
+
 class Capturing:
     """Capture of an interface in a thread that runs until `end` is called.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeAlias
 
 from ecmproto.frames.capture import Batch, open_captures
@@ -15,7 +16,7 @@ from ecmproto.tools.craft.expectations import Expectation, Judge, Side
 from ecmproto.tools.craft.recipe import chunks
 from ecmproto.tools.craft.sequences import Step
 from ecmproto.tools.craft.spec import Reading, read_items
-from ecmproto.tools.testing.proofs import Capturing, settle
+from ecmproto.tools.testing.proofs import Capturing, StopFlag, StoppedError, settle
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 Sent: TypeAlias = tuple[SendReport, BaseException | None]
@@ -105,13 +106,17 @@ def judge_interfaces(
         captured["far"] = Capturing(far)
         captured["near"] = Capturing(near)
         settle()
-        returning = _Returning(far, test.batches["far"])
+        stop = StopFlag()
         ended_by: BaseException | None = KeyboardInterrupt()
-        try:
-            began_ns = time.monotonic_ns()
-            report, ended_by = send(test.batches["near"])
-        finally:
-            returning.end(wait=ended_by is None)
+        with ThreadPoolExecutor(1) as thread:
+            returning = thread.submit(_send_back, far, test.batches["far"], stop)
+            try:
+                began_ns = time.monotonic_ns()
+                report, ended_by = send(test.batches["near"])
+            finally:
+                if ended_by is not None:
+                    stop.set()
+                returning.result()
         if ended_by is None:
             left_ns = began_ns + test.end_ns + _SETTLE_NS - time.monotonic_ns()
             time.sleep(max(left_ns, _SETTLE_NS) / 10**9)
@@ -125,39 +130,8 @@ def judge_interfaces(
     return report, ended_by
 
 
-class _Returning:
-    """Frames that a test sends from the far side, in a separate thread."""
-
-    def __init__(self, interface: str, batches: Sequence[Batch]) -> None:
-        self._error: BaseException | None = None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(interface, batches), daemon=True)
-        self._thread.start()
-
-    def _run(self, interface: str, batches: Sequence[Batch]) -> None:
-        try:
-            if batches:
-                with FrameSender(interface) as sender:
-                    Transmission(sender, schedule_of(), check=self._check).run(batches)
-        except _EndedError:
-            pass
-        except BaseException as error:  # raised again after the thread is joined
-            self._error = error
-
-    def _check(self) -> None:
-        if self._ended.is_set():
-            raise _EndedError
-
-    def end(self, *, wait: bool) -> None:
-        """Wait for the last frame, or stop at once if ``wait`` is false, and raise any error of the
-        thread.
-        """
-        if not wait:
-            self._ended.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-
-class _EndedError(Exception):
-    """Error that ends the transmission of the reverse frames."""
+def _send_back(interface: str, batches: Sequence[Batch], stop: StopFlag) -> None:
+    """Send the frames of the far side, until the last frame or until ``stop`` is set."""
+    if batches:
+        with suppress(StoppedError), FrameSender(interface) as sender:
+            Transmission(sender, schedule_of(), check=stop.check).run(batches)
