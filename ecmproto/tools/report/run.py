@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,20 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class QueueCurve:
+class _Columns:
+    """Arrays with one entry for each sample, or for each slot between two ``edges_ns``."""
+
+    def __post_init__(self) -> None:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        lengths = {name: len(value) for name, value in values.items() if isinstance(value, np.ndarray)}
+        if "edges_ns" in lengths:
+            lengths["edges_ns"] = max(0, lengths["edges_ns"] - 1)
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns: expected one value for each sample or slot, got {lengths}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QueueCurve(_Columns):
     """The queue length over time, in n slots. Slot i is from ``edges_ns[i]`` to ``edges_ns[i + 1]``.
 
     ``edges_ns`` has n + 1 entries, or no entries if n is 0. The other arrays have n entries.
@@ -62,12 +75,9 @@ class QueueCurve:
     mean_octets: NDArray[np.float64] = field(default_factory=_floats)
     peak_octets: NDArray[np.float64] = field(default_factory=_floats)
 
-    def __post_init__(self) -> None:
-        _check_slots(self.edges_ns, self.mean_octets, self.peak_octets)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FlowCurves:
+class FlowCurves(_Columns):
     """The rates of a flow over time, as means over slots (see :class:`QueueCurve`).
 
     ``limit_bps`` is the current limit of the reaction point, and NaN in slots without a limiter. ``None``
@@ -81,10 +91,6 @@ class FlowCurves:
     delivered_bps: NDArray[np.float64] = field(default_factory=_floats)
     """The rate of the flow after the port of the congestion point."""
     limit_bps: NDArray[np.float64] | None = None
-
-    def __post_init__(self) -> None:
-        limit = (self.limit_bps,) if self.limit_bps is not None else ()
-        _check_slots(self.edges_ns, self.sent_bps, self.delivered_bps, *limit)
 
 
 def quantiles(flows: Sequence[FlowCurves]) -> tuple[FlowCurves, ...]:
@@ -110,7 +116,7 @@ def quantiles(flows: Sequence[FlowCurves]) -> tuple[FlowCurves, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Feedback:
+class Feedback(_Columns):
     """The feedback that the congestion point calculated. All arrays have one entry for each sample."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
@@ -118,12 +124,9 @@ class Feedback:
     priority: NDArray[np.int64] = field(default_factory=_integers)
     """The priority from 0 to 7. The value −1 means that the congestion point serves all priorities."""
 
-    def __post_init__(self) -> None:
-        _check_lengths(self.time_ns, self.value, self.priority)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Messages:
+class Messages(_Columns):
     """Messages to flows. Message i was sent to ``labels[row[i]]`` at ``time_ns[i]``.
 
     ``strength`` is the strength of each message, relative to the strongest possible feedback. The value is 1
@@ -140,24 +143,21 @@ class Messages:
     def __post_init__(self) -> None:
         if self.totals is not None and len(self.totals) != len(self.labels):
             raise ValueError(f"totals of messages: expected {len(self.labels)}, got {len(self.totals)}")
-        _check_lengths(self.time_ns, self.row, *((self.strength,) if self.strength is not None else ()))
+        _Columns.__post_init__(self)
         if self.row.size and not (self.row.min() >= 0 and self.row.max() < len(self.labels)):
             raise ValueError(f"rows of messages: expected 0 to {len(self.labels) - 1}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Drops:
+class Drops(_Columns):
     """Dropped frames over time. An entry is a single drop, or the sum over a time bin."""
 
     time_ns: NDArray[np.int64] = field(default_factory=_integers)
     count: NDArray[np.int64] = field(default_factory=_integers)
 
-    def __post_init__(self) -> None:
-        _check_lengths(self.time_ns, self.count)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PauseCurve:
+class PauseCurve(_Columns):
     """The time in each slot (see :class:`QueueCurve`) during which PAUSE or PFC stopped ``label``."""
 
     label: str
@@ -165,12 +165,9 @@ class PauseCurve:
     edges_ns: NDArray[np.int64] = field(default_factory=_integers)
     stopped_ns: NDArray[np.float64] = field(default_factory=_floats)
 
-    def __post_init__(self) -> None:
-        _check_slots(self.edges_ns, self.stopped_ns)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TheoryCurve:
+class TheoryCurve(_Columns):
     """A model's prediction for a run, with a value for each time.
 
     The curve is drawn over the queue or the rates.
@@ -182,24 +179,18 @@ class TheoryCurve:
     value: NDArray[np.float64]
     """The predicted values in octets or bit/s."""
 
-    def __post_init__(self) -> None:
-        _check_lengths(self.time_ns, self.value)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PhaseCurve:
+class PhaseCurve(_Columns):
     """A curve of queue length against send rate, in order of time."""
 
     offset_octets: NDArray[np.float64] = field(default_factory=_floats)
     """The queue length minus the set point."""
     rate_bps: NDArray[np.float64] = field(default_factory=_floats)
 
-    def __post_init__(self) -> None:
-        _check_lengths(self.offset_octets, self.rate_bps)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SlowdownCurve:
+class SlowdownCurve(_Columns):
     """Medians and 99th percentiles of the slowdown, by size of flow. The last size may have no limit."""
 
     up_to: tuple[str, ...] = ()
@@ -278,17 +269,6 @@ class Report:
     """The type of the report, displayed above the title."""
     lead: str = ""
     """The opening sentence. An empty text selects a sentence about the frames of the capture."""
-
-
-def _check_slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:
-    needed = max(0, len(edges_ns) - 1)
-    if any(len(curve) != needed for curve in curves):
-        raise ValueError(f"curves: expected one value per slot, {needed}, got {[len(c) for c in curves]}")
-
-
-def _check_lengths(*columns: NDArray[Any]) -> None:
-    if len({len(column) for column in columns}) > 1:
-        raise ValueError(f"columns: expected one length, got {[len(column) for column in columns]}")
 
 
 ABSENT = "–"
