@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from ecmproto.errors import CaptureError, SpecError
 from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, open_sink
 from ecmproto.frames.capture.pcap import HEADER_OCTETS
+from ecmproto.frames.capture.writer import write_output
 from ecmproto.paths import make_folder, path_below
 from ecmproto.tools.fleet.manifest import FILE as MANIFEST
 from ecmproto.tools.fleet.names import partition_folder
@@ -225,10 +226,15 @@ class _OfInnermost(_Filtered):
 
         return reader if self.outer else InnerReader(reader, ethertypes=self.types())
 
+    def added(self, counts: Accumulator | Checker, reader: CaptureReader, target: Target) -> Done:
+        """Add the frames of a part to ``counts``."""
+        from ecmproto.frames.stats.accumulator import add_all
 
-def _write(path: Path, text: str) -> None:
-    with open_sink(path, force=True, whole=True) as sink:
-        sink.write(text)
+        count = Count()
+        add_all(counts, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.watched)
+        # The interfaces of a capture without frames are recorded too.
+        counts.add(Batch.from_frames([]), interfaces=reader.interfaces)
+        return Done(count=count, read=counts.state, counted=counts if target.part is None else None)
 
 
 # Statistics -----------------------------------------------------------------------------------------------
@@ -263,16 +269,10 @@ class StatsJob(_OfInnermost):
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
         """Count the frames of a part."""
-        from ecmproto.frames.stats.accumulator import add_all
-
-        counts, count = self.counts(), Count()
-        add_all(counts, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.watched)
-        # The interfaces of a capture without frames are recorded too.
-        counts.add(Batch.from_frames([]), interfaces=reader.interfaces)
-        count.selected = counts.frames
-        state = counts.state()
-        counted = counts if target.part is None else None
-        return Done(count=count, read=lambda: state, counted=counted)
+        counts = self.counts()
+        done = self.added(counts, reader, target)
+        done.count.selected = counts.frames
+        return done
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Write the document that `ecmproto stats -T json` prints."""
@@ -282,7 +282,8 @@ class StatsJob(_OfInnermost):
         if not isinstance(counts, Accumulator):
             counts = self.together((part.read() for part in parts), other_captures=False)
         (result,) = self.results(target.name)
-        _write(target.path_of(result), document_text(counts.result(problem=problem), target.path))
+        text = document_text(counts.result(problem=problem), target.path)
+        write_output(target.path_of(result), text, force=True)
         return Finished(outputs=(result,))
 
     def joined(self, states: Iterable[State]) -> State:
@@ -333,14 +334,9 @@ class CheckJob(_OfInnermost):
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
         """Check a part of a capture."""
-        from ecmproto.frames.stats.accumulator import add_all
-
-        checker, count = self.checker(), Count()
-        add_all(checker, reader, filter=self.compiled(), ethertypes=self.types(), watch=count.watched)
-        checker.add(Batch.from_frames([]), interfaces=reader.interfaces)
-        count.selected = count.frames
-        counted = checker if target.part is None else None
-        return Done(count=count, read=checker.state, counted=counted)
+        done = self.added(self.checker(), reader, target)
+        done.count.selected = done.count.frames
+        return done
 
     def finish(self, parts: Sequence[Done], target: Target, problem: CaptureError | None) -> Finished:
         """Write the lines that `ecmproto check -T ndjson` prints."""
@@ -357,7 +353,7 @@ class CheckJob(_OfInnermost):
         checked = whole.result(problem=problem)
         (result,) = self.results(target.name)
         lines = "".join(f"{line}\n" for line in json_lines(checked, target.path))
-        _write(target.path_of(result), lines)
+        write_output(target.path_of(result), lines, force=True)
         findings = {each.rule.id: (each.judged, each.wrong) for each in checked.results if each.judged}
         return Finished(outputs=(result,), findings=findings)
 

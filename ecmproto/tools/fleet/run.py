@@ -28,6 +28,7 @@ from ecmproto.executors.running import Tally, task_key
 from ecmproto.frames.capture import open_sink
 from ecmproto.frames.capture.names import name_shown
 from ecmproto.frames.capture.parts import Extent, Links, Part, Reached, linked, split_capture
+from ecmproto.frames.capture.writer import write_output
 from ecmproto.frames.filter.fields import DISPLAYED, IN_SEQUENCE
 from ecmproto.paths import make_folder, path_below
 from ecmproto.tools.fleet.jobs import (
@@ -655,8 +656,7 @@ class FleetRun:
                 for judged, wrong, captures in [summary.findings.get(rule.id, (0, 0, 0))]
             ],
         }  # fmt: skip
-        with open_sink(self._folder / ALL, force=True, whole=True) as sink:
-            sink.write(json_text(document, indented=True) + "\n")
+        write_output(self._folder / ALL, json_text(document, indented=True) + "\n", force=True)
 
 
 def _task_name(member: Member, part: Part | None) -> str:

@@ -17,10 +17,11 @@ from typing import Any, TypedDict
 
 from ecmproto.errors import CaptureError, SpecError
 from ecmproto.executors.rows import octets_at
-from ecmproto.frames.capture import CaptureCopier, CaptureReader, open_capture, open_captures, open_sink
+from ecmproto.frames.capture import CaptureCopier, CaptureReader, open_capture, open_captures
 from ecmproto.frames.capture.names import is_remote, name_shown, size_and_time
 from ecmproto.frames.capture.parts import Part, PartReader, open_part, read_through
 from ecmproto.frames.capture.reader import BATCH_FRAMES, unreadable
+from ecmproto.frames.capture.writer import write_output
 from ecmproto.paths import make_folder, path_below
 from ecmproto.tools.fleet.jobs import (
     ALL,
@@ -197,8 +198,8 @@ def together(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
     job = StatsJob(**options["settings"])
     counts = job.together(map(_state_at, data["states"]), other_captures=True)
-    with open_sink(Path(options["folder"]) / ALL, force=True, whole=True) as sink:
-        sink.write(document_text(counts.result(), f"{data['captures']} captures"))
+    text = document_text(counts.result(), f"{data['captures']} captures")
+    write_output(Path(options["folder"]) / ALL, text, force=True)
     return {}
 
 
