@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from typing import ClassVar, Literal
 
 from textual.app import App, ComposeResult
@@ -14,7 +15,7 @@ from textual.events import Resize
 
 from ecmproto.errors import EcmprotoError, OutputExistsError, counted
 from ecmproto.frames.dissect import Record
-from ecmproto.tools.browse.browser import TIME_FORMATS, Browser, Which
+from ecmproto.tools.browse.browser import TIME_FORMATS, Browser, FlowFilters, Which
 from ecmproto.tools.browse.curves import Curves
 from ecmproto_cli.browse.keys import FINDING, MOVING, SHOWING, WINDOW, bindings
 from ecmproto_cli.browse.pages import CurvesPage, HelpPage, StatisticsPage
@@ -60,7 +61,7 @@ class BrowseApp(App[None]):
         self._titles = {each: TextLines("title") for each in ("frames", "tree", "octets")}
         self._status = TextLines()
         self._message = ""
-        self._shown: tuple[int, int] | None = None
+        self._shown: tuple[int, int | None] | None = None
         self._goal: int | None = None
         """The frame to which the cursor moves once the filter has processed this frame."""
         self._searching = ""
@@ -152,11 +153,7 @@ class BrowseApp(App[None]):
     def _show_frame(self) -> None:
         """Show the frame at the cursor in the tree and the octets."""
         frame = self.frames.frame
-        key = (
-            None
-            if frame is None
-            else (frame, -1 if self.browser.reference is None else self.browser.reference)
-        )
+        key = None if frame is None else (frame, self.browser.reference)
         if key == self._shown:
             return
         self._shown = key
@@ -198,6 +195,10 @@ class BrowseApp(App[None]):
         width = self.size.width
         left = left if len(left) + len(right) + 3 <= width else left[: max(0, width - len(right) - 4)] + "…"
         self._status.show([f" {left}{right:>{max(0, width - len(left) - 2)}}"])
+
+    def _tell(self, message: str) -> None:
+        self._message = message
+        self._show_titles()
 
     # panes
 
@@ -258,9 +259,6 @@ class BrowseApp(App[None]):
 
     def on_prompt_left(self) -> None:
         """Focus the panes again."""
-        self._leave_prompt()
-
-    def _leave_prompt(self) -> None:
         self.screen.set_focus(self.frames)
         self.prompt.close()
 
@@ -273,7 +271,7 @@ class BrowseApp(App[None]):
         except (EcmprotoError, ValueError) as error:
             self.prompt.refuse(error)
         else:
-            self._leave_prompt()
+            self.on_prompt_left()
             self._show_titles()
 
     def _do(self, kind: Kind, text: str) -> None:
@@ -343,8 +341,7 @@ class BrowseApp(App[None]):
         """Open the prompt for filters, with a test of the chosen field's value."""
         test = self._test()
         if not test:
-            self._message = "this line has no field"
-            self._show_titles()
+            self._tell("this line has no field")
             return
         before = self.browser.filter_text
         self._ask(
@@ -379,11 +376,9 @@ class BrowseApp(App[None]):
         """Go from a message to a frame of the message's flow, or from a frame to a message about the
         frame.
         """
-        frame = self.frames.frame
-        flow = self.browser.flow(frame) if frame is not None else None
+        flow = self._flow
         if flow is None:
-            self._message = "this frame has no flow"
-            self._show_titles()
+            self._tell("this frame has no flow")
             return
         forward = (steps > 0) != flow.is_message
         what = "frame of" if flow.is_message else "message on"
@@ -392,12 +387,16 @@ class BrowseApp(App[None]):
 
     def action_flow(self) -> None:
         """Show only the frames and messages of one flow."""
-        frame = self.frames.frame
-        flow = self.browser.flow(frame) if frame is not None else None
+        flow = self._flow
         self._message = "this frame has no flow" if flow is None else f"flow {flow.title}"
         if flow is not None:
             self.filter(flow.both)
         self._show_titles()
+
+    @property
+    def _flow(self) -> FlowFilters | None:
+        frame = self.frames.frame
+        return None if frame is None else self.browser.flow(frame)
 
     def action_mark(self) -> None:
         """Mark the frame, or remove the mark."""
@@ -412,8 +411,7 @@ class BrowseApp(App[None]):
         frame = self.frames.frame
         marked = self.browser.next_mark(frame, forward=steps > 0) if frame is not None else None
         if marked is None:
-            self._message = "no frame is marked: m marks one"
-            self._show_titles()
+            self._tell("no frame is marked: m marks one")
         else:
             self._go_to(marked)
 
@@ -469,8 +467,7 @@ class BrowseApp(App[None]):
         else:
             text = self.frames.line_text(self.frames.cursor) if self.frames.count else ""
         self.copy_to_clipboard(text)
-        self._message = f"copied: {text[:60]}" + ("…" if len(text) > 60 else "")
-        self._show_titles()
+        self._tell(f"copied: {text[:60]}" + ("…" if len(text) > 60 else ""))
 
     def action_help(self) -> None:
         """Show the help page with the keys."""
@@ -557,21 +554,10 @@ class _Counting:
                 counts = Accumulator(ethertypes=browser.ethertypes)
                 add_all(
                     counts, reader, filter=filter, ethertypes=browser.ethertypes,
-                    watch=lambda batches: (batch for batch in batches if not self._check()),
+                    watch=partial(takewhile, lambda _: not self._stopping),
                 )  # fmt: skip
                 statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
             shown = statistics.frames > 0
             self._text = stats_table(statistics, browser.pages.path) if shown else "  0 frames"
-        except _StopCountingError:
-            pass
         except EcmprotoError as error:
             self._text = f"  {error}"
-
-    def _check(self) -> bool:
-        if self._stopping:
-            raise _StopCountingError
-        return False
-
-
-class _StopCountingError(Exception):
-    """The statistics are no longer needed."""

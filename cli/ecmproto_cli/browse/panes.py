@@ -109,9 +109,7 @@ class Pane(Widget, can_focus=True):
         """Redraw the cursor."""
         self.refresh()
 
-    def on_blur(self) -> None:
-        """Redraw the cursor."""
-        self.refresh()
+    on_blur = on_focus
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         """Scroll down for the mouse wheel."""

@@ -183,14 +183,10 @@ def _show_text(comparison: Comparison, out: Stdout, limit: int | None) -> None:
         else:
             comparison.listing = False
     out.write(text.rest())
-    more = _listable(comparison) - listed if limit else 0
-    out.write(("\n" if listed else "") + wrapped(summary_text(comparison, more=more)))
-
-
-def _listable(comparison: Comparison) -> int:
-    """Return the number of differences that a list would contain."""
     summary = comparison.summary
-    return summary.differences - (0 if comparison.lists_times else summary.kinds["retimed"])
+    listable = summary.differences - (0 if comparison.lists_times else summary.kinds["retimed"])
+    more = listable - listed if limit else 0
+    out.write(("\n" if listed else "") + wrapped(summary_text(comparison, more=more)))
 
 
 def _show_json(comparison: Comparison, out: Stdout, limit: int | None, *, lines: bool) -> None:
@@ -218,13 +214,6 @@ def _show_json(comparison: Comparison, out: Stdout, limit: int | None, *, lines:
         out.write(f'\n], "summary": {json_text(summary)}}}\n')
 
 
-_LABELS: dict[Kind, str] = {
-    "changed": "changed",
-    "retimed": "time",
-    "moved": "moved",
-    "missing": "missing",
-    "added": "added",
-}
 _STYLES: dict[Kind, str] = {
     "changed": "congestion",
     "retimed": "dim",
@@ -309,7 +298,8 @@ _WORD_WIDTH = 7
 
 
 def _word(kind: Kind) -> str:
-    return paint(f"{_LABELS[kind]:<{_WORD_WIDTH}}", _STYLES[kind])
+    label = "time" if kind == "retimed" else kind
+    return paint(label.ljust(_WORD_WIDTH), _STYLES[kind])
 
 
 def _numbers(difference: Difference) -> tuple[int, int]:

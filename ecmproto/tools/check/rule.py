@@ -195,39 +195,29 @@ class SingleFrames:
 _Parameters = TypeVar("_Parameters", bound=Parameters)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
     """The parameters of all families, the parameter names that the user gave, and the ids of active rules."""
 
-    def __init__(
-        self,
-        parameters: Mapping[type[Parameters], Parameters],
-        given: frozenset[str] = frozenset(),
-        active: frozenset[str] = frozenset(),
-    ) -> None:
-        self._parameters = parameters
-        self._given = given
-        self._active = active
+    parameters: Mapping[type[Parameters], Parameters]
+    given: frozenset[str] = frozenset()
+    active: frozenset[str] = frozenset()
 
     def of(self, cls: type[_Parameters]) -> _Parameters:
         """Return the parameters of a family."""
-        result = self._parameters.get(cls, None)
+        result = self.parameters.get(cls, None)
         return cls() if result is None else result  # type: ignore[return-value]
 
     def is_given(self, name: str) -> bool:
         """Return whether the user gave a parameter. ``name`` is the full name, such as ``qcn.w``."""
-        return name in self._given
+        return name in self.given
 
     def is_active(self, rule: str) -> bool:
         """Return whether a rule is active."""
-        return rule in self._active
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Settings) and (
-            (self._parameters, self._given, self._active) == (other._parameters, other._given, other._active)
-        )
+        return rule in self.active
 
     def __hash__(self) -> int:
-        return hash((self._given, self._active))
+        return hash((self.given, self.active))
 
 
 class Where(NamedTuple):

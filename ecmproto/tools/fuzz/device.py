@@ -54,6 +54,7 @@ class Patience:
     recover_s: float
 
 
+@dataclasses.dataclass
 class WiredDevice:
     """A `DeviceUnderTest` that receives frames from ``transmission``.
 
@@ -62,29 +63,18 @@ class WiredDevice:
     messages for the user.
     """
 
-    def __init__(
-        self,
-        transmission: Transmission,
-        interface: str,
-        heartbeats: Sequence[Heartbeat],
-        *,
-        patience: Patience,
-        recovery: str = "",
-        check: PollCheck = lambda: None,
-        report: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        self._transmission = transmission
-        self._interface = interface
-        self._heartbeats = tuple(heartbeats)
-        self._patience = patience
-        self._recovery = recovery
-        self._check = check
-        self._report = report
-        self.beats: int = 0
-        """Number of successful heartbeats."""
-        self.missed: int = 0
-        """Number of missing heartbeats."""
-        self._unreachable = False
+    transmission: Transmission
+    interface: str
+    heartbeats: Sequence[Heartbeat]
+    patience: Patience
+    recovery: str = ""
+    check: PollCheck = lambda: None
+    report: Callable[[str], None] = lambda text: None
+    beats: int = 0
+    """Number of successful heartbeats."""
+    missed: int = 0
+    """Number of missing heartbeats."""
+    _unreachable: bool = False
 
     def send(self, frames: Sequence[bytes]) -> None:
         """Send frames by the schedule. Raises InterfaceError if the frames cannot be sent.
@@ -94,9 +84,9 @@ class WiredDevice:
         if self._unreachable or not frames:
             return
         try:
-            self._transmission.run([Batch.from_frames(frames)])
+            self.transmission.run([Batch.from_frames(frames)])
         except InterfaceError:
-            if not self._heartbeats or interface_facts(self._interface).running:
+            if not self.heartbeats or interface_facts(self.interface).running:
                 raise
             self._unreachable = True
 
@@ -105,12 +95,12 @@ class WiredDevice:
 
         The time of the check is not used for frames.
         """
-        if not self._heartbeats:
+        if not self.heartbeats:
             return ""
-        self._transmission.rest()
+        self.transmission.rest()
         self._unreachable = False
-        for heartbeat in self._heartbeats:
-            missing = heartbeat.beat(self._patience.beat_s)
+        for heartbeat in self.heartbeats:
+            missing = heartbeat.beat(self.patience.beat_s)
             if missing:
                 self.missed += 1
                 return missing
@@ -119,24 +109,24 @@ class WiredDevice:
 
     def settle(self) -> None:
         """Wait before the heartbeats that follow suspects."""
-        if not self._heartbeats:
+        if not self.heartbeats:
             return
-        self._transmission.rest()
-        self._wait(self._patience.settle_s)
+        self.transmission.rest()
+        self._wait(self.patience.settle_s)
 
     @property
     def recovers(self) -> bool:
         """Whether a command can restore the device from any state."""
-        return bool(self._recovery)
+        return bool(self.recovery)
 
     def recover(self) -> bool:
         """Run the recovery command, wait for a heartbeat, and return whether the device is alive."""
-        self._transmission.rest()
-        until = time.monotonic() + self._patience.recover_s
-        if self._recovery:
-            failed = run_command(self._recovery, self._patience.recover_s, self._check)
+        self.transmission.rest()
+        until = time.monotonic() + self.patience.recover_s
+        if self.recovery:
+            failed = run_command(self.recovery, self.patience.recover_s, self.check)
             if failed:
-                self._report(f"recovery: {failed}")
+                self.report(f"recovery: {failed}")
         while True:
             if not self.beat():
                 return True
@@ -147,7 +137,7 @@ class WiredDevice:
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            self._check()
+            self.check()
             time.sleep(min(left, _AGAIN_S))
 
 

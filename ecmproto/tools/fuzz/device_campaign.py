@@ -130,37 +130,30 @@ class _LostError(Exception):
     """Error for a device that did not recover."""
 
 
+@dataclasses.dataclass
 class Narrowing:
     """Trials that identify the frames that silence a device. A silent device is restored before each trial.
 
     A frame for which ``known`` returns true is not simplified.
     """
 
-    def __init__(
-        self,
-        device: DeviceUnderTest,
-        pulse: HeartbeatSchedule,
-        fitting: FrameFitter,
-        *,
-        tries: int = DEFAULT_TRIES,
-        known: Callable[[bytes], bool] = lambda octets: False,
-    ) -> None:
-        self._device = device
-        self._pulse = pulse
-        self._fitting = fitting
-        self._tries = tries
-        self._known = known
-        self._ended = False
-        self._fresh = self._untouched = False
-        self.reduced: tuple[Suspect, ...] = ()
-        """The smallest set of frames that has silenced the device."""
-        self.trials: int = 0
-        self.frames: int = 0
-        """Number of frames sent in trials."""
-        self.again: int = 0
-        """Number of final `ATTEMPTS` in which the reduced frames silenced the device."""
-        self.lost: bool = False
-        """Whether the trials ended because the device did not recover."""
+    device: DeviceUnderTest
+    pulse: HeartbeatSchedule
+    fitting: FrameFitter
+    tries: int = DEFAULT_TRIES
+    known: Callable[[bytes], bool] = lambda octets: False
+    reduced: tuple[Suspect, ...] = ()
+    """The smallest set of frames that has silenced the device."""
+    trials: int = 0
+    frames: int = 0
+    """Number of frames sent in trials."""
+    again: int = 0
+    """Number of final `ATTEMPTS` in which the reduced frames silenced the device."""
+    lost: bool = False
+    """Whether the trials ended because the device did not recover."""
+    _ended: bool = False
+    _fresh: bool = False
+    _untouched: bool = False
 
     def run(self, *alternatives: Sequence[Suspect]) -> None:
         """Reduce the first of the given sequences of suspects that silences the device again."""
@@ -191,10 +184,10 @@ class Narrowing:
         if not any(self._silences(suspects) for _ in range(ATTEMPTS)):
             return False
         # earlier trials can affect the device: then every trial needs a device that was restored
-        for fresh in (False, True) if self._device.recovers else (False,):
+        for fresh in (False, True) if self.device.recovers else (False,):
             self._fresh, self.reduced = fresh, tuple(suspects)
-            fewest(suspects, self._silences, Budget(self._tries))
-            if len(self.reduced) == 1 and not self._known(self.reduced[0].octets):
+            fewest(suspects, self._silences, Budget(self.tries))
+            if len(self.reduced) == 1 and not self.known(self.reduced[0].octets):
                 self._simplify(self.reduced[0])
             self.again = self._confirmed(self.reduced)
             if self.again:
@@ -206,7 +199,7 @@ class Narrowing:
         """Return the number of attempts in which frames silence the device without the effect of earlier
         frames.
         """
-        self._fresh = self._device.recovers
+        self._fresh = self.device.recovers
         return sum(self._silences(minimum) for _ in range(ATTEMPTS))
 
     def _silences(self, suspects: Sequence[Suspect]) -> bool:
@@ -226,12 +219,12 @@ class Narrowing:
         self._untouched = False
         self.trials += 1
         self.frames += len(frames)
-        self._device.send(frames)
-        self._device.settle()
-        return bool(self._pulse.silence(self._device))
+        self.device.send(frames)
+        self.device.settle()
+        return bool(self.pulse.silence(self.device))
 
     def _bring_back(self) -> None:
-        if not self._device.recover():
+        if not self.device.recover():
             raise _LostError
         self._untouched = True
 
@@ -240,10 +233,10 @@ class Narrowing:
 
         def silences(octets: bytes) -> bool:
             # zeros replace removed octets if a frame would be too short
-            frame = self._fitting.fitted(octets)
+            frame = self.fitting.fitted(octets)
             return frame is not None and self._silences([Suspect(index=suspect.index, octets=frame)])
 
-        simplest(suspect.octets, silences, Budget(self._tries, seconds=SIMPLER_SECONDS))
+        simplest(suspect.octets, silences, Budget(self.tries, seconds=SIMPLER_SECONDS))
 
 
 PART_FRAMES = 16

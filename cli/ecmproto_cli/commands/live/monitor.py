@@ -4,6 +4,7 @@ captures.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import sys
@@ -137,8 +138,8 @@ def command(
             "-w -: stdout contains the reports; `ecmproto dissect -i` writes captures there"
         )
     watch = Watch(
-        Accumulator(ethertypes=ethertypes, **counting),
-        form or ("text" if sys.stdout.isatty() else "line"),
+        counts=Accumulator(ethertypes=ethertypes, **counting),
+        form=form or ("text" if sys.stdout.isatty() else "line"),
         filter=filter,
         ethertypes=ethertypes,
         every_ns=every_ns,
@@ -175,7 +176,7 @@ def command(
 def _endpoint(address: str, watch: Watch) -> AbstractContextManager[int]:
     from ecmproto.control.live.prometheus import served_statistics
 
-    return served_statistics(address, watch.last)
+    return served_statistics(address, lambda: watch.last)
 
 
 def _rotation(output: str, reader: InterfaceReader, given: Mapping[str, str], force: bool) -> Rotation:
@@ -192,35 +193,24 @@ def _rotation(output: str, reader: InterfaceReader, given: Mapping[str, str], fo
     )
 
 
+@dataclasses.dataclass(kw_only=True)
 class Watch:
     """Counts the frames of a reader, and prints a report every ``every_ns``.
 
     ``form`` is ``text`` for a table, ``line`` for one line, or ``ndjson``.
     """
 
-    def __init__(
-        self,
-        counts: Accumulator,
-        form: str,
-        *,
-        filter: Filter | None,
-        ethertypes: EtherTypes,
-        every_ns: int,
-        duration_ns: int | None,
-        outer: bool,
-    ) -> None:
-        self.interrupted = False
-        """Whether an interrupt ended the monitoring."""
-        self._counts = counts
-        self._form = form
-        self._filter = filter
-        self._ethertypes = ethertypes
-        self._every_ns = every_ns
-        self._duration_ns = duration_ns
-        self._outer = outer
-        self._screen = Screen()
-        self._before: Statistics | None = None
-        self._begun_ns = self._reported_ns = time.monotonic_ns()
+    counts: Accumulator
+    form: str
+    filter: Filter | None
+    ethertypes: EtherTypes
+    every_ns: int
+    duration_ns: int | None
+    outer: bool
+    interrupted: bool = False
+    """Whether an interrupt ended the monitoring."""
+    last: Statistics | None = None
+    """The statistics of the last report."""
 
     def warm_up(self) -> None:
         """Compile all code before the first frame arrives."""
@@ -229,22 +219,19 @@ class Watch:
 
         batch = Batch.from_frames([bytes(64)] * 2, time_ns=[1, 2])
         interfaces = [Interface(index=0, linktype=1)]
-        if not self._outer:
+        if not self.outer:
             from ecmproto.frames.batch.inner import unwrap
             from ecmproto.frames.batch.sequences import psn_steps
 
-            unwrap(batch, interfaces, psn_steps(), self._ethertypes)
+            unwrap(batch, interfaces, psn_steps(), self.ethertypes)
         Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
-
-    def last(self) -> Statistics | None:
-        """Return the statistics of the last report."""
-        return self._before
 
     def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
         """Monitor frames until the duration has passed, the interface is gone or an interrupt arrives.
 
         Prints a summary at the end.
         """
+        self._screen = Screen()
         self._begun_ns = self._reported_ns = time.monotonic_ns()
         saving = Saving(rotation.flush) if rotation is not None else None
 
@@ -257,18 +244,18 @@ class Watch:
         frames = self._frames_of(reader, write)
         with StoppingInterrupt(reader.stop).handled() as interrupt:
             for batch in frames:
-                if self._outer:
+                if self.outer:
                     write(batch)
                 if len(batch):
                     selected = self._selected(batch, frames.interfaces)
-                    self._counts.add(batch, interfaces=frames.interfaces, selected=selected)
+                    self.counts.add(batch, interfaces=frames.interfaces, selected=selected)
                 if saving is not None:
                     saving.look()
                 now_ns = time.monotonic_ns()
-                if now_ns - self._reported_ns >= self._every_ns:
+                if now_ns - self._reported_ns >= self.every_ns:
                     self._print_report(reader, frames.interfaces, now_ns)
-                if self._duration_ns is not None and now_ns - self._begun_ns >= self._duration_ns:
-                    self._duration_ns = None
+                if self.duration_ns is not None and now_ns - self._begun_ns >= self.duration_ns:
+                    self.duration_ns = None
                     reader.stop()
         self.interrupted = interrupt.came
         self._end(reader, frames.interfaces)
@@ -279,36 +266,36 @@ class Watch:
 
         ``watch`` receives each batch before its frames are unwrapped.
         """
-        if self._outer:
+        if self.outer:
             return reader
         from ecmproto.frames.batch.inner import InnerReader
 
-        return InnerReader(reader, ethertypes=self._ethertypes, watch=watch)
+        return InnerReader(reader, ethertypes=self.ethertypes, watch=watch)
 
     def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
-        if self._filter is None:
+        if self.filter is None:
             return None
         from ecmproto.frames.columns.selection import selected
 
-        return selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes)
+        return selected(batch, self.filter, interfaces=interfaces, ethertypes=self.ethertypes)
 
     def _print_report(self, reader: InterfaceReader, interfaces: Sequence[Interface], now_ns: int) -> None:
         from ecmproto.control.live.monitor import change_between
 
-        statistics = self._counts.result(interfaces=interfaces)
-        happened = change_between(self._before, statistics, now_ns - self._reported_ns)
+        statistics = self.counts.result(interfaces=interfaces)
+        happened = change_between(self.last, statistics, now_ns - self._reported_ns)
         elapsed_ns, dropped = now_ns - self._begun_ns, reader.counts().dropped
-        if self._form == "text":
+        if self.form == "text":
             self._screen.draw(monitor_table(happened, reader.path, elapsed_ns, dropped))
-        elif self._form == "line":
+        elif self.form == "line":
             echo(monitor_line(happened, elapsed_ns, dropped))
         else:
             echo(document_line(happened, reader.path, elapsed_ns, dropped))
-        self._before, self._reported_ns = statistics, now_ns
+        self.last, self._reported_ns = statistics, now_ns
 
     def _end(self, reader: InterfaceReader, interfaces: Sequence[Interface]) -> None:
-        statistics = self._counts.result(interfaces=interfaces, problem=reader.problem)
-        if self._form == "ndjson":
+        statistics = self.counts.result(interfaces=interfaces, problem=reader.problem)
+        if self.form == "ndjson":
             echo(summary_line(statistics, reader.path, reader.counts().dropped))
             return
         self._screen.clear()
