@@ -122,10 +122,24 @@ def test_a_run_is_ended_from_outside(path: Path) -> None:
 
 
 def test_unrunnable_commands_are_refused(path: Path) -> None:
-    with pytest.raises(ParameterError, match="expected a program that can be run, got no-such-program"):
+    with pytest.raises(ParameterError, match="expected a program, or a script with #!, got no-such-program"):
         Command(arguments=("no-such-program",)).run(path)
     with pytest.raises(ParameterError, match="expected a program and its arguments"):
         Command(arguments=())
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_files_in_other_formats_are_not_run_by_a_shell(path: Path, tmp_path: Path, measured: bool) -> None:
+    program, witness = tmp_path / "program", tmp_path / "witness"
+    program.write_text(f"touch {witness}\n")
+    program.chmod(0o755)
+    command = Command(arguments=(str(program),), measured=measured)
+    with pytest.raises(ParameterError, match="expected a program, or a script with #!, got .*program"):
+        command.run(path)
+    assert not witness.exists()
+    program.write_text(f"#!/bin/sh\ntouch {witness}\n")
+    assert not command.run(path).failed
+    assert witness.exists()
 
 
 def test_reproduction_is_a_line_for_a_shell() -> None:

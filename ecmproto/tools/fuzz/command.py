@@ -105,8 +105,10 @@ class Command:
         Raises ParameterError if the program cannot be started.
         """
         arguments = [word.replace(PLACE, os.fspath(path)) for word in self.arguments]
-        if not shutil.which(arguments[0]):
-            raise ParameterError(name="command", needed="a program that can be run", got=arguments[0])
+        program = shutil.which(arguments[0])
+        if program is None or not _has_known_format(program):
+            needed = "a program, or a script with #!"
+            raise ParameterError(name="command", needed=needed, got=arguments[0])
         if self.measured:
             arguments = [sys.executable, "-I", "-S", "-c", _MEASURE, *arguments]
         start = time.monotonic()
@@ -297,6 +299,19 @@ class WatchedProcess:
         # ru_maxrss of a process includes the memory of its parent at the start
         born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
         return self._peak_octets > max(self._memory_octets, born)
+
+
+_FORMATS = (b"#!", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
+"""The first octets of scripts, and of programs for Linux, macOS and Windows."""
+
+
+def _has_known_format(program: str) -> bool:
+    """Return whether a file is a program. A shell would run any other file as a shell script."""
+    try:
+        with open(program, "rb") as file:
+            return file.read(4).startswith(_FORMATS)
+    except OSError:  # a program can be executable without being readable
+        return True
 
 
 def _limited(seconds: float) -> tuple[str, ...]:
