@@ -185,6 +185,7 @@ def test_settings_variants_and_mechanisms_reach_the_experiment(scenario: str, ca
         (["run", "SCENARIO", "--report", "page.txt"], ".html"),
         (["run", "SCENARIO", "-w", "frames.pcap"], "pcapng"),
         (["run", "SCENARIO", "-w", "-"], "pcapng"),
+        (["run", "SCENARIO", "-w", "frames.pcapng", "--parts", "2"], "expected a run in 1 part"),
     ],
 )
 def test_wrong_arguments_exit_with_2_before_running(

@@ -152,7 +152,7 @@ def command(
     expected = [parse_expectation(text) for text in expectations]
     for text in figures:
         parse_figure(text)
-    _check_trace(output)
+    _check_trace(output, parts)
     reports.check(output)
     base = load_scenario(scenario, outside=setup.outside)
     applied = setup.applied(base)
@@ -175,12 +175,18 @@ def command(
     return 0 if outcome.holds and all(check.holds for check in checks) else FINDINGS
 
 
-def _check_trace(path: str | None) -> None:
-    """Raise UsageError if the trace would go to stdout, or if its format is not pcapng."""
+def _check_trace(path: str | None, parts: int) -> None:
+    """Raise UsageError if the trace would go to stdout, if its format is not pcapng, or if the network is
+    divided.
+    """
     from ecmproto.frames.capture import format_of
 
-    if path is not None and (path == "-" or format_of(path, "pcapng") != "pcapng"):
+    if path is None:
+        return
+    if path == "-" or format_of(path, "pcapng") != "pcapng":
         raise click.UsageError(f"-w {path}: expected a pcapng file, since only pcapng has interfaces")
+    if parts > 1:
+        raise click.UsageError(f"-w {path}: expected a run in 1 part, whose frames are in order, got {parts}")
 
 
 def _tracing(path: str | None, *, force: bool) -> AbstractContextManager[PcapngWriter | None]:
