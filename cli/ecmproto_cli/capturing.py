@@ -202,9 +202,7 @@ class StoppingInterrupt:
 
 
 def interrupts(reader: CaptureReader) -> AbstractContextManager[DeferredInterrupt | StoppingInterrupt]:
-    """Return the interrupt handler for ``reader``: the handler stops a capture of an interface, or ends work
-    on a file.
-    """
+    """Return the interrupt handler for ``reader``, which stops a capture or ends work on a file."""
     # only the reader of an interface has ``stop``; importing its class would slow down commands on files
     stop = getattr(reader, "stop", None)
     return DeferredInterrupt() if stop is None else StoppingInterrupt(stop).handled()

@@ -91,9 +91,7 @@ def complete_assigned_field(ctx: click.Context, param: click.Parameter, begun: s
 
 
 def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the last word of a display filter: a field, a layer, an operator, ``and``, ``or`` or
-    ``not``.
-    """
+    """Complete the last word of a filter: field, layer, operator, ``and``, ``or`` or ``not``."""
     from ecmproto.frames.filter.completion import complete, relations
     from ecmproto.frames.filter.fields import find
 
@@ -434,9 +432,7 @@ class Typed:
     last: str
     """The word at the cursor, or an empty string after a space."""
     offset: int = 0
-    """Number of characters of ``last`` that bash does not replace; for bash, a word starts after ``=`` or
-    ``:``.
-    """
+    """Number of characters of ``last`` that bash keeps; in bash, a word starts after ``=`` or ``:``."""
     quote: str = ""
     """The open quotation mark, or an empty string."""
 
@@ -482,9 +478,7 @@ class _Complete(ShellComplete):
     """The words that the user had typed at the last call."""
 
     def typed(self) -> Typed:
-        """Return the typed words from the environment variables COMP_WORDS (one word per line) and
-        COMP_WORD.
-        """
+        """Return the words from the variables COMP_WORDS (one word per line) and COMP_WORD."""
         arguments = os.environ.get("COMP_WORDS", "").split("\n")
         return Typed(arguments=tuple(arguments), last=os.environ.get("COMP_WORD", ""))
 

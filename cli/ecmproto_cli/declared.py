@@ -104,7 +104,5 @@ def _options(ctx: click.Context) -> Iterator[DeclaredOption]:
 
 
 def _blocks(command: click.Command) -> list[str]:
-    """Return the paragraphs of a help text, including paragraphs that are not wrapped; there is at least
-    one.
-    """
+    """Return the paragraphs of a help text, at least one, including paragraphs that are not wrapped."""
     return re.split(r"\n{2,}", inspect.cleandoc(command.help or "").strip())

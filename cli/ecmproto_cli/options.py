@@ -198,9 +198,7 @@ The command receives ``sampled`` in the form that `Accumulator` expects.
 
 
 def print_unwrapped(reader: object) -> None:
-    """Print on stderr the numbers of unwrapped frames, of frames with time stamps, and of frames lost by a
-    mirror.
-    """
+    """Print the numbers of unwrapped frames, of time stamps in frames, and of frames lost by a mirror."""
     if summary := getattr(reader, "summary", ""):
         echo(f"ecmproto: {summary}", err=True)
 
@@ -281,9 +279,7 @@ storm_options = with_options(
         help="End a storm after this time without a pause.",
     ),
 )  # fmt: skip
-"""The options ``--lossless``, ``--storm-detect`` and ``--storm-restore``, with values for an
-`Accumulator`.
-"""
+"""The options ``--lossless``, ``--storm-detect`` and ``--storm-restore``, for an `Accumulator`."""
 
 
 def _ethertypes(given: tuple[str, ...]) -> object:

@@ -152,7 +152,5 @@ def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0, even: bool = False
 
 
 def columns_of(rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return a table from `ecmproto.tables.columns_of` in the width of the terminal, with colours if
-    enabled.
-    """
+    """Return a table in the width of the terminal, with colours if enabled."""
     return tables.columns_of(rows, width=terminal_width(), paint=paint)

@@ -154,9 +154,7 @@ def reading(source: Sized, label: str) -> None:
 
 @contextmanager
 def reporting_compilation() -> Iterator[None]:
-    """Print on stderr that kernels are being compiled, if the block compiles kernels for more than a
-    second.
-    """
+    """Print that kernels are being compiled, if the block compiles for more than a second."""
     import threading
 
     from ecmproto.kernels.sources import when_compiling
@@ -248,9 +246,7 @@ class TaskProgress:
             self._line = False
 
     def print_interrupted(self) -> None:
-        """Print the number of finished tasks after an interrupt, and whether the same command continues the
-        work.
-        """
+        """Print the number of finished tasks, and whether the same command continues the work."""
         tally = self.tally
         done = f"{tally.known + tally.done:,} of {counted(tally.total, tally.noun)} done"
         where = f"stored in {self._store}: the same command continues" if self._store else "none is stored"

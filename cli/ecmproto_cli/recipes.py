@@ -204,9 +204,7 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
 
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
-    """Return a command that shows valid input: ``ecmproto fields`` for a known format, else the command's
-    help.
-    """
+    """Return a command that shows valid input: ``ecmproto fields FORMAT``, or the command's help."""
     from ecmproto.wire.formats.registry import BY_PREFIX
 
     location = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
@@ -220,9 +218,7 @@ _SHORTHANDS = ("dst", "src", "vlan", "prio", "flow", "ip")
 
 
 def is_sequence(arguments: tuple[str, ...]) -> bool:
-    """Return whether the first argument names a sequence: sequence names contain a hyphen, layer names do
-    not.
-    """
+    """Return whether the first argument names a sequence, whose name has a hyphen unlike a layer's."""
     return bool(arguments) and "-" in arguments[0] and "=" not in arguments[0]
 
 

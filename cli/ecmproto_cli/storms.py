@@ -42,9 +42,7 @@ SCHEMA = "ecmproto/plan-report/1"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """The result of sending streams: the report, an error that ended the sending, and the receivers'
-    proofs.
-    """
+    """The result of sending streams: report, error that ended the sending, and receivers' proofs."""
 
     report: StreamsReport
     mtu_octets: int

@@ -242,7 +242,7 @@ def test_ctrl_c_keeps_the_state(
         (["decode", "--timeout", "0", "--runs", "1"], 2, "timeout: expected more than 0"),
         (["decode", "--memory", "much"], 2, "expected a size such as"),
         (["target"], 2, "CMD"),
-        (["target", "--", "no-such-program"], 2, "expected a program, or a script with #!, got no-such-program"),
+        (["target", "--", "no-such-program"], 2, "or a script with #!, got no-such-program"),
         (["target", "--timeout", "0", "--", "true"], 2, "timeout: expected more than 0"),
         (["target", "--fail-exit", "256", "--", "true"], 2, "256"),
         (["target", "-r", "nowhere.pcap", "--", "true"], 3, "nowhere.pcap"),

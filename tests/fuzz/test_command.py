@@ -129,12 +129,12 @@ def test_unrunnable_commands_are_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("measured", [False, True])
-def test_files_in_other_formats_are_not_run_by_a_shell(path: Path, tmp_path: Path, measured: bool) -> None:
+def test_programs_in_unknown_formats_are_refused(path: Path, tmp_path: Path, measured: bool) -> None:
     program, witness = tmp_path / "program", tmp_path / "witness"
     program.write_text(f"touch {witness}\n")
     program.chmod(0o755)
     command = Command(arguments=(str(program),), measured=measured)
-    with pytest.raises(ParameterError, match="expected a program, or a script with #!, got .*program"):
+    with pytest.raises(ParameterError, match="expected a program, or a script with #!"):
         command.run(path)
     assert not witness.exists()
     program.write_text(f"#!/bin/sh\ntouch {witness}\n")

@@ -373,9 +373,7 @@ class BrowseApp(App[None]):
         self._ask("goto")
 
     def action_other(self, steps: int) -> None:
-        """Go from a message to a frame of the message's flow, or from a frame to a message about the
-        frame.
-        """
+        """Go from a message to a frame of its flow, or from a frame to a message about it."""
         flow = self._flow
         if flow is None:
             self._tell("this frame has no flow")

@@ -157,9 +157,7 @@ class Pane(Widget, can_focus=True):
 
 
 class FrameList(Pane):
-    """The list of frames, with one frame per line: number, time, addresses if there is space, type and
-    summary.
-    """
+    """The list of frames, one per line: number, time, addresses if there is space, type and summary."""
 
     def __init__(self, browser: Browser) -> None:
         super().__init__(id="frames")
@@ -455,9 +453,7 @@ class Octets(Pane):
         self.mark(0, 0)
 
     def mark(self, start: int, stop: int) -> None:
-        """Put octets ``start`` to ``stop`` (exclusive) in brackets, and scroll until the first octet is
-        visible.
-        """
+        """Put octets ``start`` to ``stop`` (exclusive) in brackets, and scroll to the first octet."""
         self.start, self.stop = start, min(stop, len(self._octets))
         if not (self.start <= self.at < self.stop):
             self.at = self.start
@@ -465,9 +461,7 @@ class Octets(Pane):
         self.refresh()
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line: the offset of the first octet, the octets in hex with brackets, and the octets as
-        text.
-        """
+        """Return a line: the offset of the first octet, the octets in hex, and the octets as text."""
         first = index * ROW_OCTETS
         row = self._octets[first : first + ROW_OCTETS]
         pieces = [(f"{'>' if index == self.cursor else ' '}{first:0{self._digits}x} ", _PLAIN)]

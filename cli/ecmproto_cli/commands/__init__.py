@@ -1,3 +1,1 @@
-"""The commands, with one module each; each module exposes ``command`` and imports dependencies when
-called.
-"""
+"""The commands: each module exposes ``command``, and imports dependencies when called."""

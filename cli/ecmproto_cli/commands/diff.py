@@ -388,9 +388,7 @@ def _values(name: str, values: Sequence[int | bytes | str]) -> str:
 
 
 def _octets_text(change: FieldChange) -> str:
-    """Return the difference of two octet strings: sizes, first different offset, and octets from this offset
-    on.
-    """
+    """Return the difference of two octet strings: sizes, and the octets from the first difference on."""
     (a,), (b,) = change.a, change.b
     assert isinstance(a, bytes)
     assert isinstance(b, bytes)

@@ -52,9 +52,7 @@ if TYPE_CHECKING:
     from ecmproto_cli.capturing import DeferredInterrupt
 
     OutputCounts: TypeAlias = tuple[int, int, Counter[int]]
-    """The number of frames, the number of shown frames, and the number of frames per link type without a
-    decoder.
-    """
+    """The numbers of frames, of shown frames, and of frames per link type without a decoder."""
     Interrupt: TypeAlias = DeferredInterrupt | StoppingInterrupt
 
 CAPTURES = ("pcap", "pcapng")
@@ -200,9 +198,7 @@ def command(
 
 
 def _binary_target(form: str, output: str | None) -> str:
-    """Return the destination of binary output: ``output`` or stdout; raise UsageError if stdout is a
-    terminal.
-    """
+    """Return ``output`` or stdout for binary output; raise UsageError if stdout is a terminal."""
     if output in (None, "-") and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is binary: expected -w FILE or a pipe, got a terminal")
     return output or "-"
@@ -230,9 +226,7 @@ class _FormOptions:
         return bool(self.verbose or self.hex or self.form or self.fields or self.deep)
 
     def check(self, copy: str | None) -> None:
-        """Refuse options that contradict each other; ``copy`` is the path of the capture to which frames are
-        copied.
-        """
+        """Refuse options that contradict each other; ``copy`` is the path of a copy of the frames."""
         kind = self.kind
         if self.verbose and kind != "tree":
             raise click.UsageError(f"-V means -T tree: expected no -T {kind} and no -e")
@@ -362,9 +356,7 @@ The number is small, so output starts early and a progress bar moves.
 """
 _LARGE_FRAMES = 1 << 16
 _MANY_FRAMES = 24_576
-"""The minimum size of a large capture in frames; for fewer frames, the load of compiled code takes too
-long.
-"""
+"""The minimum size of a large capture in frames; compiled code loads slower than fewer frames."""
 _MANY_OF_FORM = {"tree": 6144, "json": 12_288, "ndjson": 12_288}
 """The minimum size of a large capture in frames, for forms with more text per frame."""
 _TEXT_OF_FORM = {"tree": 4, "ndjson": 2}
@@ -442,9 +434,7 @@ class Output:
         """The number of frames per link type without a decoder."""
 
     def processes(self, paths: Sequence[str], fields: Sequence[str]) -> int:
-        """Return the number of processes that create the text of captures; ``fields`` are the fields of the
-        output.
-        """
+        """Return the number of processes that create the text of captures with these ``fields``."""
         from ecmproto.frames.capture import open_capture
         from ecmproto.frames.capture.forked import processes_for
         from ecmproto.frames.filter.fields import DISPLAYED
@@ -460,9 +450,7 @@ class Output:
         return processes
 
     def work(self, reader: CaptureReader, put: Callable[[bytes | memoryview], None]) -> OutputCounts:
-        """Pass on the text of a part of the capture in a separate process, and return the counts of
-        frames.
-        """
+        """Pass on the text of a part of the capture in a separate process, and return its counts."""
         assert self._listing is not None
         self._reader, self.frames, self.selected = reader, 0, 0
         self.unknown.clear()
@@ -580,9 +568,7 @@ class Output:
     def _columns(
         self, batch: Batch, interfaces: Sequence[Interface], turn: Turn
     ) -> tuple[Batch, Iterable[bytes | memoryview]]:
-        """Return the frames of a batch that the filter selects, with their text; this method runs in a
-        thread.
-        """
+        """Return the selected frames of a batch with their text; this method runs in a thread."""
         from ecmproto.frames.filter.fields import DISPLAYED
 
         ethertypes, listing = self._ethertypes, self._listing

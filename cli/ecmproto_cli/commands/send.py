@@ -221,9 +221,7 @@ def command(
 
 
 def _check_expecting(arguments: tuple[str, ...], spec: str | None, others: dict[str, Any]) -> None:
-    """Raise UsageError if --receive is used without expectations, or with options that set the times of
-    frames.
-    """
+    """Raise UsageError for --receive without expectations, or with options that set times of frames."""
     if not is_sequence(arguments) and not (spec is not None and spec.endswith(".toml")):
         known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
         raise click.UsageError(f"--receive needs {known}")

@@ -143,9 +143,7 @@ def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
 
 
 def _check_row_groups(path: str, metadata: Any) -> None:
-    """Raise SpecError if the metadata of a Parquet file declares too long values or too many values in a
-    row.
-    """
+    """Raise SpecError for declared values of a Parquet file that are too long or too many for a row."""
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
         for position in range(group.num_columns):

@@ -42,9 +42,7 @@ _TAIL_OCTETS = 32
 _EXCUSED_NS = 5_000_000
 """Maximum time in nanoseconds until frames arrive that were sent during a lapse of the pause."""
 _UNEXPECTED = 10_000
-"""Maximum number of unexpected frames in memory. An unexpected frame is shown next to a similar missing
-frame.
-"""
+"""Maximum number of unexpected frames in memory, which are shown next to similar missing frames."""
 
 
 def marked_payload(number: int, octets: int = _TAIL_OCTETS) -> str:
@@ -519,9 +517,7 @@ class Judge:
 
 
 def _rate_of(times: Sequence[int]) -> float | None:
-    """Return the rate of frames with the given arrival times, or ``None`` if the rate cannot be
-    determined.
-    """
+    """Return the rate of frames with these arrival times, or ``None`` if it is unknown."""
     if len(times) < 2 or times[-1] <= times[0]:
         return None
     return (len(times) - 1) * NS_PER_S / (times[-1] - times[0])

@@ -276,9 +276,7 @@ def is_time(rate: str | None) -> bool:
 
 
 def rate_of(given: object) -> Spacing:
-    """Return the spacing of frames at a rate such as ``"1000pps"`` (frames per second) or ``"1G"`` (bits per
-    second).
-    """
+    """Return the spacing of frames at a rate such as ``"1000pps"`` (frames/s) or ``"1G"`` (bit/s)."""
     needed = "frames a second such as 1000pps or 1.5Mpps, or bits a second on the line such as 1G"
     refusal = SpecError(where="rate", needed=needed, got=shown(given))
     text = given.strip() if isinstance(given, str) else str(given)
@@ -336,9 +334,7 @@ class CaptureInfo:
 
 
 def capture_info(document: object, *, where: str) -> CaptureInfo:
-    """Return the capture format that a ``capture`` object describes. Raises SpecError for an invalid
-    object.
-    """
+    """Return the format in a ``capture`` object. Raises SpecError for an invalid object."""
     if not isinstance(document, Mapping):
         raise SpecError(where=where, needed="an object", got=shown(document))
     format = _choice(document, "format", ("pcap", "pcapng"), where)

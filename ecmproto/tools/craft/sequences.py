@@ -415,9 +415,7 @@ class Storm:
         return -(-duration_ns // self.renewal.interval_ns)
 
     def check_duration(self, duration_ns: int, *, start_ns: int = 0) -> None:
-        """Raise ParameterError if the duration is not positive, or if the storm ends too late for a
-        capture.
-        """
+        """Raise ParameterError for a storm without duration, or with an end too late for a capture."""
         if not 0 < duration_ns <= MAX_TIME_NS - start_ns:
             needed = "a time of more than 0 that ends before 2^63 ns"
             raise ParameterError(name="duration", needed=needed, got=f"{duration_ns} ns")
@@ -480,9 +478,7 @@ def _paused_priorities(pause: Pause | PFC) -> Mapping[str, int]:
 
 
 def _line(stack: Stack, pause: Layer) -> str:
-    """Return the line of the frame with every field of ``pause``, including all eight times of a PFC
-    frame.
-    """
+    """Return the line of the frame with every field of ``pause``, such as all times of a PFC frame."""
     words: list[str] = []
     for part in stack.parts:
         is_pause = part.cls is type(pause)

@@ -152,9 +152,7 @@ _LINE = re.compile(rf'\{{\s*"schema"\s*:\s*"{re.escape(FRAME_SCHEMA)}"')
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Reading:
-    """Options for reading specifications: the EtherType map, exact frames, and the random number
-    generator.
-    """
+    """Options for reading specifications: EtherTypes, exact frames, and the random number generator."""
 
     ethertypes: EtherTypes = DEFAULT
     exact: bool = False

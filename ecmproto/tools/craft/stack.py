@@ -81,9 +81,7 @@ class Part:
         self.set(field, value)
 
     def set(self, field: Field, value: int | bytes) -> None:
-        """Set or replace the value of a field. Raises EncodeError if a bit range is too small for the
-        value.
-        """
+        """Set or replace a field's value. Raises EncodeError if a bit range is too small for the value."""
         if field.part is None:
             self.values[field.key] = value
             return

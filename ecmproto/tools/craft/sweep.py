@@ -209,9 +209,7 @@ class AxisValues:
             self._listed = np.array([int(value) & _ALL for value in axis.values], dtype=np.uint64)
 
     def of(self, digits: Int64) -> NDArray[np.unsignedinteger]:
-        """Return the values with the given indices, as 64-bit two's complement numbers or as rows of
-        octets.
-        """
+        """Return the values with the given indices, as two's complement numbers or rows of octets."""
         values = self._values
         if self._octets:  # IPv6 addresses do not fit into 64 bits
             numbers = (int(values[digit]) for digit in digits.tolist())

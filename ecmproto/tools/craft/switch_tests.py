@@ -297,9 +297,7 @@ def _one_burst(duration_ns: int, detect_ns: int, restore_ns: int) -> Sequence[Sp
 
 
 def _two_bursts(duration_ns: int, detect_ns: int, restore_ns: int) -> Sequence[Span]:
-    """Return two storms that a watchdog handles as one storm, because the second storm starts before
-    restoration.
-    """
+    """Return two storms that a watchdog handles as one, because the second precedes restoration."""
     length = 2 * detect_ns
     second = _LEAD_NS + length + restore_ns // 2
     return [(_LEAD_NS, _LEAD_NS + length), (second, second + length)]

@@ -61,9 +61,7 @@ def complete_wrappers(parts: list[Part], content: Part | None) -> dict[Part, dic
 
 
 def _holder(cls: type[Layer]) -> type[Layer] | None:
-    """Return the wrapper that must announce a format, or ``None`` if another header can announce the
-    format.
-    """
+    """Return the wrapper that must announce a format, or ``None`` if another header can."""
     if cls.udp_ports or cls.announced_by or cls.ip_protocol is not None:
         return None
     holders = (each for each in _WRAPPERS if cls in (*each.holds, *_parts_of(each)) or may_wrap(each, cls))
@@ -75,9 +73,7 @@ def _parts_of(cls: type[Layer]) -> tuple[type[Layer], ...]:
 
 
 def _complete_header(parts: list[Part], index: int) -> dict[str, int | bytes]:
-    """Add the header parts of the wrapper at ``index``, and return the field value that announces these
-    parts.
-    """
+    """Add the header parts of the wrapper at ``index``, and return the field value that announces them."""
     part = parts[index]
     following = [each.cls for each in itertools.takewhile(_is_part, parts[index + 1 :])]
     order = [*part.cls.holds, *_parts_of(part.cls)]
@@ -112,9 +108,7 @@ def _is_part(part: Part) -> bool:
 def _possible(
     cls: type[Layer], following: Sequence[type[Layer]], content: Part | None
 ) -> Iterator[tuple[int, tuple[type[Layer], ...]]]:
-    """Yield the header sequences of a wrapper that include the given parts and allow the content to
-    follow.
-    """
+    """Yield header sequences of a wrapper that include the given parts and allow the content to follow."""
     assert issubclass(cls, Wrapper)
     for value, sequence in [(0, ()), *cls.sequences.items()]:
         fits = (

@@ -64,9 +64,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A frame that differs; ``a`` is ``None`` for an added frame, and ``b`` is ``None`` for a missing
-    frame.
-    """
+    """A frame that differs; ``a`` is ``None`` for an added frame, ``b`` for a missing frame."""
 
     kind: Kind
     a: Place | None
@@ -286,9 +284,7 @@ class Comparison:
         return sides[0], sides[1], Parts(*starts)
 
     def _interface_names(self) -> tuple[list[str], list[str]]:
-        """Return the names of the interfaces; if any interface has no name, return the numbers of all
-        interfaces.
-        """
+        """Return the names of the interfaces, or all numbers if any interface has no name."""
         a, b = (each.interfaces for each in self._digests)
         named = all(each.name for each in (*a, *b))
 

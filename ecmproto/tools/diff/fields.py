@@ -45,9 +45,7 @@ class Side(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """A field that differs, and its values in both frames; the values are empty for a frame without the
-    field.
-    """
+    """A field that differs, and its values in both frames, which are empty for a missing field."""
 
     name: str
     a: tuple[Value, ...]

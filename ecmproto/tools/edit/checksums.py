@@ -118,9 +118,7 @@ class Packets:
 
 
 def frame_ends(frames: Frames) -> tuple[Int64, Int64]:
-    """Return the ends of frames without their FCS: the end of the captured octets, and the end on the
-    wire.
-    """
+    """Return the ends of frames without their FCS: of the captured octets, and on the wire."""
     # the FCS is last on the wire, so a cut frame loses its FCS first
     lacks = np.maximum(frames.original - frames.captured, 0)
     end = frames.offset + frames.captured - np.maximum(frames.fcs - lacks, 0)
@@ -273,9 +271,7 @@ def _add_differences(
 
 
 def _update(buffer: Octets, at: Int64, difference: Int64, *, zero_is_none: bool = False) -> int:
-    """Update checksums by the differences of their sums (RFC 1624); return the number of changed
-    checksums.
-    """
+    """Update checksums by differences of their sums (RFC 1624); return the number of changes."""
     return _put_checksum(buffer, at, _ALL - _number(buffer, at) + difference, zero_is_none=zero_is_none)
 
 

@@ -492,9 +492,7 @@ class _Outcome(NamedTuple):
 
 
 def _written(positions: Sequence[Targets], buffer: Octets, low: int, frames: int) -> _Outcome:
-    """Write the assigned values into ``frames`` frames, whose offsets in ``buffer`` are reduced by
-    ``low``.
-    """
+    """Write values into ``frames`` frames, whose offsets in ``buffer`` are reduced by ``low``."""
     done = []
     changed = np.zeros(frames, np.bool_)
     masks: dict[Assignment, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}

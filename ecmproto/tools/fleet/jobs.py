@@ -157,9 +157,7 @@ class Job(Protocol):
         """Used fields whose values may depend on the position of a part in the capture."""
 
     def results(self, name: str) -> Sequence[str]:
-        """Return the result paths that are known before reading the capture, relative to the fleet's
-        folder.
-        """
+        """Return the result paths that are known before reading, relative to the fleet's folder."""
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
         """Return the reader of the frames to process, which are all frames or the innermost frames."""

@@ -186,9 +186,7 @@ def _identity(path: str | Path) -> tuple[int, int]:
 
 
 def _gone(line: ManifestLine, pattern: NamePattern | None) -> Member:
-    """Return a capture that is only in the manifest, with its earlier results, without opening the
-    capture.
-    """
+    """Return a capture that is only in the manifest, with its earlier results; do not open it."""
     member = Member(
         path=line.path, name=line.name, partition=_partition(line.path, pattern),
         size_octets=line.size_octets, modified_ns=line.modified_ns, earlier=line,

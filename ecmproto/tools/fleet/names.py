@@ -155,9 +155,7 @@ def result_name(path: str, base: str) -> str:
 
 
 def _path_of(path: str) -> PurePosixPath:
-    """Return the absolute path of a capture. The path of a URL contains no scheme and no parent
-    references.
-    """
+    """Return the absolute path of a capture, without the scheme and parent references of a URL."""
     if "://" in path:
         parts = urlsplit(path)
         pieces = (word for word in (parts.netloc, *parts.path.split("/")) if word not in ("", ".", ".."))

@@ -60,9 +60,7 @@ def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[
 
 
 class _Workers:
-    """Processes that check batches. ``busy`` contains the current batch of each process that is not
-    ``idle``.
-    """
+    """Processes that check batches. ``busy`` has the batch of each process that is not ``idle``."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -119,9 +117,7 @@ class _Workers:
         return Disagreement(kind="crash", signature=what, detail=what, check="")
 
     def end(self) -> None:
-        """Close all pipes, wait until the processes finish their batches, and kill processes that do not
-        exit.
-        """
+        """Close all pipes, wait for the last batches, and kill processes that do not exit."""
         for worker in self._processes:
             worker.close()
         for process in self._processes.values():

@@ -187,9 +187,7 @@ _TOGETHER = 32
 _FIRST = 1000
 """Number of cases that are created before the first case is used."""
 _PIPE_OCTETS = 1 << 20
-"""Size of the pipe in octets. The pipe buffers thousands of cases while the sending process is not
-scheduled.
-"""
+"""Size of the pipe in octets, for thousands of cases while the sending process is not scheduled."""
 _END_SECONDS = 5.0
 
 

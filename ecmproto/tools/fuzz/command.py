@@ -66,9 +66,7 @@ class CaseOutcome:
     processor_s: float = dataclasses.field(default=0.0, compare=False)
     """Processor time of the run in seconds, which is not stored with a finding."""
     peak_octets: int = dataclasses.field(default=0, compare=False)
-    """Peak resident memory in octets, or 0 if `Command.measured` is false. The peak memory is not stored with
-    a finding.
-    """
+    """Peak resident memory in octets, or 0 if not `Command.measured`; not stored with a finding."""
 
     @property
     def failed(self) -> bool:
@@ -163,9 +161,7 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
-"""Python script that runs a program, prints the peak memory after the output, and exits with the program
-status.
-"""
+"""Python script that runs a program, prints the peak memory, and exits with the program's status."""
 
 
 def _measurement(output: str) -> tuple[str, int]:
@@ -432,9 +428,7 @@ _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning))\b", re.MULTILINE)
 _RAISED = re.compile(r"(?:\n[ \t].*)*\n([A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
-"""The exception after the last stack frame and source line of a traceback. The name of the exception can have
-any form.
-"""
+"""The exception after the last stack frame and source line of a traceback, with any name."""
 _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 _FATAL_FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
 _PYTEST = re.compile(r"^(\S+\.py):(\d+): ([A-Za-z_][\w.]*)$", re.MULTILINE)

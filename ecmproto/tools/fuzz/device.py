@@ -45,9 +45,7 @@ _AGAIN_S = 0.1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Times in seconds: the timeout of a heartbeat, the wait after suspects, and the timeout of a
-    recovery.
-    """
+    """Times in seconds: timeout of a heartbeat, wait after suspects, and timeout of a recovery."""
 
     beat_s: float
     settle_s: float
@@ -145,9 +143,7 @@ class Heartbeat(Protocol):
     """A check that a device is alive."""
 
     def beat(self, seconds: float) -> str:
-        """Return "" if the heartbeat arrives within ``seconds``, or else a text about the missing
-        heartbeat.
-        """
+        """Return "" if the heartbeat arrives within ``seconds``, or else a text about the failure."""
 
     def close(self) -> None:
         """Close all sockets."""
@@ -185,9 +181,7 @@ def _empty(opened: socket.socket) -> None:
 def _arrives(
     opened: socket.socket, matches: Callable[[bytes], bool], seconds: float, check: PollCheck
 ) -> bool:
-    """Return whether a packet that satisfies ``matches`` arrives at a non-blocking socket within
-    ``seconds``.
-    """
+    """Return whether a packet with ``matches`` arrives at a socket within ``seconds``."""
     until = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):

@@ -113,9 +113,7 @@ DEFAULT_TRIES = 200
 ATTEMPTS = 2
 """Number of attempts before frames are considered harmless."""
 SIMPLER_SECONDS = 10.0
-"""Maximum seconds to simplify a frame, because simplification needs many trials and provides little
-information.
-"""
+"""Maximum seconds to simplify a frame, which needs many trials and provides little information."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,9 +194,7 @@ class Narrowing:
         return True
 
     def _confirmed(self, minimum: Sequence[Suspect]) -> int:
-        """Return the number of attempts in which frames silence the device without the effect of earlier
-        frames.
-        """
+        """Return the number of attempts in which frames alone silence the device."""
         self._fresh = self.device.recovers
         return sum(self._silences(minimum) for _ in range(ATTEMPTS))
 

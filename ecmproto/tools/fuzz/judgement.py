@@ -127,9 +127,7 @@ class Judge:
     bounds: Bounds
 
     def load(self) -> None:
-        """Run the checks once, so that time for imports and compilation does not count towards the time
-        limit.
-        """
+        """Run the checks once, so that imports and compilation do not count towards the time limit."""
         items = self.items(CaseRange(run=0, index=0, count=1))
         for each in self.scheduled:
             disagreements(each.check, items, self._patient)
@@ -226,9 +224,7 @@ def disagreements(
 def first_of(
     check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds
 ) -> Disagreement | None:
-    """Return the disagreement of ``items`` with the same signature, or ``None`` if there is no such
-    disagreement.
-    """
+    """Return the disagreement of ``items`` with the same signature, or ``None`` without one."""
     failures = disagreements(check, items, bounds, measured=wrong.kind == "memory")
     return next((each for each in failures if each.signature == wrong.signature), None)
 

@@ -121,9 +121,7 @@ def _zeroed(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> by
 
 
 def _shortened(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
-    """Return ``octets`` with smaller length fields and without the octets that the length fields no longer
-    count.
-    """
+    """Return ``octets`` with smaller length fields, and without the octets beyond these lengths."""
     for size in (2, 1):
         for at in range(len(octets) - size):
             step = int.from_bytes(octets[at : at + size])

@@ -197,9 +197,7 @@ class HistogramPanel(BarPanel):
 
 
 class DelayPanel(BarPanel):
-    """A histogram of CNPs by the delay since the first unanswered CE mark, on a logarithmic scale (base
-    2).
-    """
+    """A histogram of CNPs by the delay since the first unanswered CE mark, on a scale of powers of 2."""
 
     noun = "CNPs"
     axis_label = "from the first CE-marked frame to the CNP"
@@ -265,9 +263,7 @@ _MARKS = 7
 
 
 PanelLine: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
-"""A line of a panel: label, value for each interval, and weight. The line with the greatest weight is
-first.
-"""
+"""A line of a panel: label, value for each interval, and weight. The greatest weight is first."""
 
 
 class LinePanel(Panel):

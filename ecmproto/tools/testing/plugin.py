@@ -61,9 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Report an ecmproto error in a test that uses these fixtures as one sentence with the line of the
-    test.
-    """
+    """Report an ecmproto error in a test with these fixtures as one sentence with the test's line."""
     report = yield
     used = {"interfaces", "check"}.intersection(getattr(item, "fixturenames", ()))
     if call.excinfo is not None and call.excinfo.errisinstance(EcmprotoError) and used:

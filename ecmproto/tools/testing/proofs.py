@@ -29,9 +29,7 @@ from ecmproto.tools.craft.expectations import MARK
 from ecmproto.units import format_time
 
 _RETIRE_MS = 300
-"""Milliseconds until an incomplete ring block is delivered. Frames are evaluated later, so the time is
-long.
-"""
+"""Milliseconds until an incomplete ring block is delivered; long, because evaluation is later."""
 _STAMPS_S = 0.1
 """Seconds until the kernel has enabled timestamps on arrival."""
 
@@ -90,9 +88,7 @@ class Capturing:
             self._error = error
 
     def end(self, warn: Callable[[str], None] = lambda _: None) -> None:
-        """Stop the capture after all received frames were processed, and raise any error of the capture
-        thread.
-        """
+        """Stop after all received frames were processed, and raise any error of the capture thread."""
         self.reader.stop()
         self._thread.join()
         self.dropped = self.reader.counts().dropped
@@ -112,9 +108,7 @@ def settle() -> None:
 
 Outcome = Literal["passed", "failed", "unknown"]
 _SNAP_OCTETS = 64
-"""Octets to capture of each pause frame. Data frames are captured in full, because their numbers are at the
-end.
-"""
+"""Octets to capture of each pause frame. Data frames, numbered at the end, are captured in full."""
 _RING_OCTETS = 4 << 20
 """Ring size for one second of pause frames. The rings of sixteen ports fit into a processor cache."""
 

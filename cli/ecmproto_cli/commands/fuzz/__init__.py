@@ -246,9 +246,7 @@ def timeout_of(timeout_ns: int) -> float:
 
 
 def duration_of(duration_ns: int | None, runs: int | None) -> float | None:
-    """Return the duration of a campaign in seconds: 60 by default, or None if only ``runs`` limits the
-    campaign.
-    """
+    """Return the seconds of a campaign: 60 by default, or None if only ``runs`` limits the campaign."""
     if duration_ns is None:
         return None if runs is not None else 60
     return duration_ns / NS_PER_S

@@ -130,9 +130,7 @@ class DeviceOptions:
         return HeartbeatSchedule(every_s=timeout_of(parse_time(self.every)), retries=self.retries)
 
     def patience(self) -> Patience:
-        """Return the maximum waiting times for a heartbeat and for a recovery, and the delay before a
-        retry.
-        """
+        """Return the times to wait for a heartbeat, for a recovery, and before a retry."""
         from ecmproto.tools.fuzz.device import Patience
 
         return Patience(

@@ -249,9 +249,7 @@ class ProgressReporter:
 
     @contextmanager
     def interruptible(self, runs: Runs) -> Iterator[None]:
-        """Stop the current run after its current window on the first Ctrl-C, and immediately on the
-        second.
-        """
+        """Stop the run after its current window on the first Ctrl-C, and at once on the second."""
 
         def stop(signum: int, frame: FrameType | None) -> None:
             if self.stopped or runs.jobs > 1:

@@ -176,9 +176,7 @@ def command(
 
 
 def _check_trace(path: str | None, parts: int) -> None:
-    """Raise UsageError if the trace would go to stdout, if its format is not pcapng, or if the network is
-    divided.
-    """
+    """Raise UsageError for a trace to stdout, in another format, or of a divided network."""
     from ecmproto.frames.capture import format_of
 
     if path is None:

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
 """Figures that are shown by default, in addition to the scenario's own figures."""
 CHECKED = 1000
-"""Number of points that are checked before the first run; invalid later points cause errors when they are
-run.
-"""
+"""Number of points that are checked before the first run; later points are checked when they are run."""
 
 
 @click.command()

@@ -150,9 +150,7 @@ def mechanism_option(user: str) -> Callable[[F], F]:
 
 
 def running_of(options: dict[str, Any]) -> Running:
-    """Remove the values of `running_options` from ``options``, except ``assignments``, and return the
-    values.
-    """
+    """Remove and return the values of `running_options`, except ``assignments``."""
     given = {name: options.pop(name) for name in Running.__dataclass_fields__}
     return Running(**given | {"cpu": _checked_cpu(given["cpu"])})
 
@@ -350,9 +348,7 @@ class Reporter:
         self._waiting = waiting
 
     def scrape(self) -> tuple[Snapshot, dict[str, Any]]:
-        """Return a snapshot with processor time and waiting time among the counters, and the interface
-        counts.
-        """
+        """Return the interface counts, and a snapshot with processor and waiting time as counters."""
         snapshot, links = self.look()
         return dataclasses.replace(snapshot, counters={**snapshot.counters, **self._times()}), links
 
@@ -399,9 +395,7 @@ class Reporter:
         echo(text)
 
     def closing(self) -> tuple[str, str]:
-        """Return a warning about missing processor time, or an empty string, and the summary of the whole
-        run.
-        """
+        """Return a warning about missing processor time or "", and the summary of the run."""
         now_ns = time.monotonic_ns()
         snapshot, links = self.look(last=True)
         self._warn(snapshot)

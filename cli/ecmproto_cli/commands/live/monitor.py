@@ -1,6 +1,4 @@
-"""``ecmproto live monitor``: a continuously updated table of an interface's traffic, and rotating
-captures.
-"""
+"""``ecmproto live monitor``: an updated table of an interface's traffic, and rotating captures."""
 
 from __future__ import annotations
 

@@ -87,9 +87,7 @@ def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
-    """Return the total length of the fixed fields of a format in octets, and the keys of its variable
-    fields.
-    """
+    """Return the octets of a format's fixed fields, and the keys of its variable fields."""
     bits = 0
     for field in cls.layout:
         assert field.bit_offset == bits, f"a gap before {field.name}"
@@ -257,9 +255,7 @@ def column_differences(
 def _difference(
     name: str, got: dict[int, list[Any]], right: dict[int, list[Any]], records: Sequence[Record]
 ) -> Difference:
-    """Return the difference at the first frame with other values, or at row −1 if only the order of rows
-    differs.
-    """
+    """Return the difference at the first differing frame, or at row −1 if only the order differs."""
     row = min((row for row in got.keys() | right.keys() if got.get(row) != right.get(row)), default=-1)
     present = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
     return Difference(

@@ -33,18 +33,14 @@ _CUT_OCTETS = 100
 """Number of missing octets in a truncated frame."""
 _MAX_PRIORITY = 7
 _TIMES = 8
-"""Number of times that a message is applied. Timers of the reaction point expire between two applications of
-the message.
-"""
+"""Number of times that a message is applied; timers of the reaction point expire in between."""
 _START_NS = 1_000
 
 Fields = Mapping[str, int]
 
 
 class MessageCheck:
-    """Check of the reaction points of every mechanism, which receive each item and apply the parsed
-    feedback.
-    """
+    """Check of the reaction points of all mechanisms, which apply the feedback in each item."""
 
     name = "messages"
     every = 1

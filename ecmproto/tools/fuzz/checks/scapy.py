@@ -23,9 +23,7 @@ _SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
     codec.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
 }
 _I_TAG_FIELDS = 6
-"""Number of I-TAG fields before the customer addresses. In Scapy, the customer addresses belong to the next
-layer.
-"""
+"""Number of I-TAG fields before the customer addresses, which Scapy adds to the next layer."""
 
 
 _DEEPEST = 100
@@ -111,9 +109,7 @@ def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, 
 
 
 def _as_scapy(value: codec.Layer) -> tuple[dict[str, Any], type[Packet]]:
-    """Return the expected values of the Scapy layer for ``value`` by their Scapy names, and the Scapy layer
-    class.
-    """
+    """Return the expected values of the Scapy layer for ``value`` by Scapy name, and the layer's class."""
     if isinstance(value, codec.Ethernet):
         return _header(value.dst, value.src, value.type)
     names: dict[str, str] = RENAMED

@@ -191,9 +191,7 @@ class FieldComparison(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason for a deliberate difference in some fields, and the condition under which the reason
-    applies.
-    """
+    """A reason for a deliberate difference in some fields, and the condition for this reason."""
 
     why: str
     fields: tuple[str, ...] = FIELDS
@@ -304,9 +302,7 @@ def _odd_identifier(seen: FieldComparison) -> bool:
 
 
 def _is_odd(tlv: TLV) -> bool:
-    """Return whether a Chassis or Port ID TLV has an unknown subtype, or octets that the subtype does not
-    allow.
-    """
+    """Return whether a Chassis or Port ID TLV has an unknown subtype, or octets against its subtype."""
     subtype = tlv.value[0] if len(tlv.value) > 1 else 0
     wrong_address = subtype == _BY_ADDRESS[tlv.type] and len(tlv.value) != 7
     return (

@@ -118,9 +118,7 @@ def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str
 
 
 HANG_SECONDS = 60
-"""Seconds per input until atheris ends the process. The limit ends operations that Python cannot
-interrupt.
-"""
+"""Seconds per input until atheris ends a process that Python cannot interrupt."""
 MEMORY_MB = 2_000
 """Memory limit of the whole process in MB."""
 _LEFT = {"crash": "crash", "timeout": "hang", "oom": "memory"}
@@ -211,9 +209,7 @@ class GuidedCampaign(Campaign):
         return start_harness(self._name, self._folder, seed=self._seed, arguments=arguments)
 
     def _ended(self, status: AtherisLog, code: int, *, stopped: bool) -> Iterator[Finding]:
-        """Store the inputs that ended a process. Raises OutputError if the process ended for another
-        reason.
-        """
+        """Store the inputs that ended a process. Raises OutputError for any other end."""
         paths = sorted(self._left.iterdir())
         for path in paths:
             yield from self._store_input(path, status.last, code)

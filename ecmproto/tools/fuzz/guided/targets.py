@@ -254,9 +254,7 @@ TARGETS = {
 
 
 def find_target(name: str) -> GuidedTarget:
-    """Return a target of ``TARGETS`` by name. A name with dots is a user module with a ``TARGET``
-    attribute.
-    """
+    """Return a target of ``TARGETS``, or the ``TARGET`` of a user module, whose name has dots."""
     if "." not in name:
         return TARGETS[name]
     result: GuidedTarget = importlib.import_module(name).TARGET
@@ -285,9 +283,7 @@ class InputTester:
         self._tried = 0
 
     def load(self) -> None:
-        """Run the checks once, so that time for imports and compilation does not count towards the time
-        limit.
-        """
+        """Run the checks once, so that imports and compilation do not count towards the time limit."""
         patient = dataclasses.replace(self._bounds, seconds=LOADING_SECONDS)
         items = Items(self._target.items(self._target.starts()[0]))
         for check in self._checks:

@@ -197,9 +197,7 @@ def _either_end(layers: Sequence[Layer], field: _SettableField) -> bool:
 
 
 def _row(stack: _Stack, number: int) -> list[int]:
-    """Return the distance of each field from its default value in boundary frame ``number`` of a layer
-    stack.
-    """
+    """Return each field's distance from its default in boundary frame ``number`` of a layer stack."""
     ends = []
     for index, field in enumerate(stack.fields):
         # rows 2 and 3 have other combinations: fields with different ends in rows 0 and 1 have equal ends
@@ -445,9 +443,7 @@ def wrapped_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 
 
 def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return any complete valid frame, followed by ``fcs_octets`` octets of the valid frame check
-    sequence.
-    """
+    """Return any complete valid frame, with ``fcs_octets`` octets of its frame check sequence."""
     # the strategies with most formats are listed twice
     return st.one_of(
         _tagged_frames(fcs_octets),

@@ -53,9 +53,7 @@ def values_of(field: Field) -> SearchStrategy[Any]:
 
 
 def _boundaries(field: Field) -> list[int]:
-    """Return boundary values: the minimum and maximum, values next to the minimum, maximum and zero, and
-    single bits.
-    """
+    """Return boundary values: the limits, values next to the limits and zero, and single bits."""
     assert field.bits is not None
     near = {field.minimum, field.minimum + 1, field.maximum - 1, field.maximum, -1, 0, 1}
     bits = {1 << bit for bit in range(field.bits)}
@@ -190,9 +188,7 @@ class _Plan:
     selection: SearchStrategy[dict[str, Any]]
     fields: dict[str, SearchStrategy[Any]]
     counted_by_selection: tuple[Field, ...]
-    """Variable fields whose lengths are among the selecting values, if a format has several variable
-    fields.
-    """
+    """Variable fields whose lengths are among the selecting values, in formats with several."""
     tail: Field | None
     counted: SearchStrategy[bytes] | None
 

@@ -40,9 +40,7 @@ def truncated(draw: DrawFn, source: Source | None = None) -> tuple[bytes, int]:
 
 @st.composite
 def mutated(draw: DrawFn, source: Source | None = None) -> bytes:
-    """Return frames with one to four mutations: flipped bits, and set, inserted, removed or repeated
-    octets.
-    """
+    """Return frames with one to four flipped bits, or set, inserted, removed or repeated octets."""
     octets = draw(octets_of(source))
     for _ in range(draw(st.integers(1, 4))):
         octets = draw(_spoilt(octets))
