@@ -100,7 +100,6 @@ def _into(path: Path) -> Iterator[None]:
 
 
 def _called(line: str, folder: Path) -> int:
-    """Run a command line and return its exit code."""
     from ecmproto_cli.main import run as called
 
     given = shlex.split(line)

@@ -201,7 +201,6 @@ With Python's default of 700, garbage collections take a tenth of a command's st
 
 
 def _is_flushed() -> bool:
-    """Flush stdout, and return whether the flush succeeded."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -102,6 +102,13 @@ def _by(rows: Iterable[_Each], *names: str) -> list[list[_Each]]:
     return list(groups.values())
 
 
+def _first(
+    rows: Sequence[tuple[str, Any]], columns: Columns, statistics: Statistics, limit: int, noun: str
+) -> list[str]:
+    """Return a table of the first rows, and a line on the number of further rows."""
+    return [table(rows[:limit], columns, statistics), *_more(len(rows), limit, noun)]
+
+
 def _titled(title: str, *lines: str, rest: str = "") -> str:
     return "\n".join([f"{paint(title, 'title')}{rest}", *lines])
 
@@ -166,7 +173,6 @@ def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
 
 
 def _sample(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on estimates, if the capture is a sample."""
     sample = statistics.sample
     if sample is None or not sample.estimates:
         return
@@ -272,7 +278,6 @@ _CLASSES: Columns = {**_PAUSED, "pauses": "pauses", "resumes": "resumes"}
 
 
 def _pauses(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on pauses: senders, paused stations and durations."""
     if statistics.pauses is None:
         return
     senders = statistics.pauses.senders
@@ -349,7 +354,6 @@ _STORMS: Columns = {
 
 
 def _storms(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on pause storms by sender and class, with the times of detection and restoration."""
     pauses = statistics.pauses
     if pauses is None or not pauses.storms:
         return
@@ -379,7 +383,6 @@ _FACT = 14
 
 
 def _neighbours(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on LLDP neighbours, if a neighbour sends DCBX or CNPVs."""
     neighbours = [each for each in statistics.neighbours if each.dialects or each.cnpvs is not None]
     if not neighbours:
         return
@@ -412,15 +415,12 @@ _DISCARDS: Columns = {"frames": "frames", "in": "input", "out": "output", "agent
 
 
 def _discards(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on packets that sFlow agents reported as discarded, by reason."""
     sflow = statistics.sflow
     if sflow is None or not sflow.discards:
         return
-    rows = [(f"  {each.reason}", each) for each in sflow.discards[:_DISCARDS_SHOWN]]
-    more = _more(len(sflow.discards), _DISCARDS_SHOWN, "reasons and ports")
-    yield _titled(
-        "discarded packets", table(rows, _DISCARDS, statistics), *more, rest=", as reported by sFlow"
-    )
+    rows = [(f"  {each.reason}", each) for each in sflow.discards]
+    lines = _first(rows, _DISCARDS, statistics, _DISCARDS_SHOWN, "reasons and ports")
+    yield _titled("discarded packets", *lines, rest=", as reported by sFlow")
 
 
 _PORTS: Columns = {
@@ -433,10 +433,9 @@ def _ports(statistics: Statistics) -> Iterator[str]:
     sflow = statistics.sflow
     if sflow is None or not sflow.ports:
         return
-    rows = [(f"  {each.agent} port {each.port}", each) for each in sflow.ports[:_PORTS_SHOWN]]
-    more = _more(len(sflow.ports), _PORTS_SHOWN, "ports")
+    rows = [(f"  {each.agent} port {each.port}", each) for each in sflow.ports]
     rest = ", as reported by sFlow: from the first report to the last"
-    yield _titled("counters of ports", table(rows, _PORTS, statistics), *more, rest=rest)
+    yield _titled("counters of ports", *_first(rows, _PORTS, statistics, _PORTS_SHOWN, "ports"), rest=rest)
 
 
 def _refusals(each: QueuePair, whole: object) -> int:
@@ -455,12 +454,9 @@ def _roce(statistics: Statistics) -> Iterator[str]:
     roce = statistics.roce
     if roce is None:
         return
-    rows = [(flow_name(each), each) for each in roce.queue_pairs[:_FLOWS_SHOWN]]
-    lines = [
-        pairs(list(_roce_facts(statistics, roce)), width=_NAMES),
-        table(rows, _QUEUE_PAIRS, statistics),
-        *_more(len(roce.queue_pairs), _FLOWS_SHOWN, "queue pairs"),
-    ]
+    rows = [(flow_name(each), each) for each in roce.queue_pairs]
+    lines = [pairs(list(_roce_facts(statistics, roce)), width=_NAMES)]
+    lines += _first(rows, _QUEUE_PAIRS, statistics, _FLOWS_SHOWN, "queue pairs")
     if statistics.intervals.count > 1 and roce.cnps:
         both = zip(roce.ce_over_time, roce.frames_over_time, strict=True)
         marked = [ce / max(1, frames) for ce, frames in both]
@@ -531,11 +527,8 @@ def _feedback(statistics: Statistics) -> Iterator[str]:
         flows = [flow for flow in statistics.message_flows if flow.kind == kind]
         with_fb = any(flow.fb_mean is not None for flow in flows)
         columns = {"flow": _flow_id, **_FRAMES, **(_FB if with_fb else {})}
-        rows = [
-            (f"{cpid_text(flow.cpid)} → {address(flow.destination)}", flow) for flow in flows[:_FLOWS_SHOWN]
-        ]
-        more = _more(len(flows), _FLOWS_SHOWN, "flows")
-        yield _titled(f"{title}s by flow", table(rows, columns, statistics), *more)
+        rows = [(f"{cpid_text(flow.cpid)} → {address(flow.destination)}", flow) for flow in flows]
+        yield _titled(f"{title}s by flow", *_first(rows, columns, statistics, _FLOWS_SHOWN, "flows"))
 
 
 def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> list[str]:
@@ -622,8 +615,7 @@ def _probes(statistics: Statistics) -> Iterator[str]:
     parts = [pairs(facts)]
     if probes.flows:
         rows = [(f"{address(flow.station)} → {address(flow.destination)}", flow) for flow in probes.flows]
-        parts.append(table(rows[:_FLOWS_SHOWN], _PROBED, statistics))
-        parts += _more(len(rows), _FLOWS_SHOWN, "flows")
+        parts += _first(rows, _PROBED, statistics, _FLOWS_SHOWN, "flows")
     rest = "; replies contain the destination’s clock minus the source’s time stamp"
     yield _titled("E²CM probes", *parts, rest=rest)
 
@@ -638,14 +630,12 @@ def _rates(statistics: Statistics) -> Iterator[str]:
     from ecmproto.frames.stats.statistics import kind_of
 
     for queues in _by(statistics.rates, "kind"):
-        shown = queues[:_QUEUES_SHOWN]
-        rows = [(address(queue.station), queue) for queue in shown]
-        curves = [_over_time(*curve) for queue in shown if (curve := _curve(queue))]
+        rows = [(address(queue.station), queue) for queue in queues]
+        curves = [_over_time(*curve) for queue in queues[:_QUEUES_SHOWN] if (curve := _curve(queue))]
         carrier = kind_of(queues[0].kind)
         rest = f", by the station they go {'from' if carrier.group == 'tag' else 'to'}"
-        more = _more(len(queues), _QUEUES_SHOWN, "queues")
-        shown_table = table(rows, _QUEUES, statistics)
-        yield _titled(f"rates in {carrier.title}s", shown_table, *more, *curves, rest=rest)
+        lines = _first(rows, _QUEUES, statistics, _QUEUES_SHOWN, "queues")
+        yield _titled(f"rates in {carrier.title}s", *lines, *curves, rest=rest)
 
 
 def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:

@@ -97,7 +97,6 @@ class Questions:
         return _answer(as_text(result, families_of(FAMILIES)[result.id], width=100))
 
     def _capture(self, path: str) -> str:
-        """Return the resolved path of a capture. Raises ParameterError for a path outside the folders."""
         given = [path] if os.path.isabs(path) else [str(folder / path) for folder in self._folders]
         for each in given:
             real = Path(each).resolve()

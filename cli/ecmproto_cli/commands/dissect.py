@@ -217,7 +217,6 @@ class _FormOptions:
 
     @property
     def kind(self) -> str:
-        """Return the name of the form."""
         return self.form or ("tree" if self.verbose or self.deep else "fields" if self.fields else "line")
 
     @property
@@ -586,7 +585,6 @@ class Output:
         return selected, listing.texts(displayed, interfaces, ethertypes=ethertypes, pool=self._pool)
 
     def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
-        """Return the frames of a batch that the filter selects."""
         if self._filter is None:
             return batch
         from ecmproto.frames.columns.selection import selected

@@ -62,7 +62,6 @@ def _draw(format: Any, form: str) -> None:
 
 
 def _parameters(mechanism: Any) -> str:
-    """Return a text that lists the parameters of a mechanism for ``--set``."""
     lines = [f"{paint(f'{mechanism.title}: parameters', 'title')}"]
     for role, part in mechanism.roles.items():
         defaults = part().as_text()

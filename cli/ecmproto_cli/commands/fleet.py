@@ -240,7 +240,6 @@ def _text(filter: Filter | None) -> str | None:
 
 
 def _changed(ethertypes: EtherTypes) -> dict[str, int]:
-    """Return the EtherTypes that differ from the defaults."""
     usual = dataclasses.asdict(type(ethertypes)())
     return {role: value for role, value in dataclasses.asdict(ethertypes).items() if value != usual[role]}
 
@@ -289,7 +288,6 @@ _MANY = 1 << 20
 
 
 def _plan(plan: Plan) -> str:
-    """Return the pending work as text."""
     missing = f"{counted(plan.missing, 'capture')}, {format_octets(plan.missing_octets)}"
     return pairs(
         [

@@ -157,12 +157,12 @@ def _between_stations(source: bytes, to: bytes, flow_id: int | None, *, is_messa
     return FlowFilters(
         title=title, is_message=is_message,
         frames=f"eth.src == {src} and eth.dst == {dst}{tag} and not ({' or '.join(_names(_MESSAGES))})",
-        messages=f"eth.dst == {src} and ({' or '.join(_about(src, dst, tag))})",
+        messages=f"eth.dst == {src} and ({' or '.join(_about(dst, tag))})",
     )  # fmt: skip
 
 
-def _about(src: str, dst: str, tag: str) -> Iterator[str]:
-    """Yield a filter for messages to ``src`` about the flow to ``dst``, for each group of formats."""
+def _about(dst: str, tag: str) -> Iterator[str]:
+    """Yield a filter for messages about the flow to ``dst``, for each group of formats."""
     showing = [cls for cls in _MESSAGES if cls.shows is Ethernet]
     plain = [cls for cls in _MESSAGES if cls.shows is None and not issubclass(cls, BTH)]
     for cls in _MESSAGES:

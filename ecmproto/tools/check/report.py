@@ -81,7 +81,6 @@ class _Counts:
         self.others: Int64 = np.zeros(2, np.int64)
 
     def add(self, keys: Int64, judged: Int64, wrong: Int64, interfaces: Int64) -> None:
-        """Add the counts of distinct keys."""
         added = np.column_stack([judged, wrong, interfaces])
         some = np.flatnonzero(judged | wrong)
         numbers, added = self.keys.numbers(keys[some], np.zeros_like(some)), added[some]

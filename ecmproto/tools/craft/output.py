@@ -74,8 +74,6 @@ class _Text:
 
 
 class _Hex(_Text):
-    """Hexadecimal output with one frame per line."""
-
     def write(self, chunk: Chunk) -> None:
         self.sink.write("".join(f"{octets.hex()}\n" for octets in chunk.octets()))
 
@@ -117,8 +115,6 @@ class _Pcap:
 
 
 class _Pcapng:
-    """Pcapng output with the interfaces of the source document."""
-
     def __init__(self, sink: Sink, capture: CaptureInfo) -> None:
         self._capture = capture
         self._writer = PcapngWriter(

@@ -96,7 +96,6 @@ class FieldComparison:
         )
 
     def _differs(self, name: str, a: Column, b: Column) -> Mask:
-        """Return a mask of the frames in which a field differs."""
         count_a = np.bincount(a.rows, minlength=a.frames)
         count_b = np.bincount(b.rows, minlength=b.frames)
         mask: Mask = count_a != count_b

@@ -103,7 +103,6 @@ def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Itera
 
 
 def _documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of a manifest with their positions."""
     with path.open("rb") as file:
         for number, text in enumerate(lines_of(file, str(path)), 1):
             where = f"{path}, line {number}"

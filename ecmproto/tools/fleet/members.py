@@ -125,7 +125,6 @@ def request_of(job: Job, pattern: NamePattern | None) -> dict[str, Any]:
 
 
 def _partition(path: str, pattern: NamePattern | None) -> dict[str, str | None]:
-    """Return the partition values in a capture's name."""
     partition: dict[str, str | None] = {DATE: None}
     if pattern is not None:
         partition |= dict.fromkeys(pattern.names) | (pattern.values(path) or {})

@@ -254,7 +254,6 @@ class FleetRun:
         return all(path_below(self._folder, output).exists() for output in outputs)
 
     def _is_done(self, key: str) -> bool:
-        """Return whether a row and all files of the row exist."""
         row = self._row(key)
         return row is not None and self._exist(row["outputs"])
 
@@ -404,7 +403,6 @@ class FleetRun:
             members = [member for member in members if member.parts] if done else []
 
     def _record_trouble(self, member: Member, result: TaskResult) -> None:
-        """Store the error of a capture if the result contains an error."""
         if result.failure is not None:
             member.trouble = "set aside", f"{result.task.name}: {result.failure.sentence}"
         elif "unreadable" in result.row:
@@ -467,7 +465,6 @@ class FleetRun:
         return earlier
 
     def _combine_parts(self) -> None:
-        """Combine the parts of each capture whose parts are finished."""
         of = {
             self._whole_key(member): member
             for member in self.members
@@ -660,7 +657,6 @@ class FleetRun:
 
 
 def _task_name(member: Member, part: Part | None) -> str:
-    """Return the displayed name of a capture or part."""
     path = name_shown(member.path)
     return path if part is None else f"{path} from octet {part.start:,} on"
 
@@ -683,7 +679,6 @@ def _count_of(rows: Sequence[Row]) -> Count:
 
 
 def _line_of(member: Member, row: Row) -> ManifestLine:
-    """Return the manifest line of a capture from the row of the capture."""
     count, problem, findings = Count(**row["count"]), row["problem"], row["findings"]
     return dataclasses.replace(
         member.line(),

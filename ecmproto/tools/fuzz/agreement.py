@@ -160,7 +160,6 @@ def _in_order(workers: _Workers, ranges: Iterator[CaseRange]) -> Iterator[Verdic
 
 
 def _work(pipe: Connection, judge: Judge) -> None:
-    """Check batches from a pipe until the pipe is closed."""
     judge.load()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:

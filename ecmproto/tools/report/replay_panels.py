@@ -312,7 +312,6 @@ def _theory_line(label: str, runs: Sequence[Run]) -> dict[str, Any]:
 def _draw_theory(
     axes: Axes, runs: Sequence[Run], curve: TheoryCurve, time: TimeAxis, factor: float, top: float
 ) -> None:
-    """Draw the curve of a model, clipped to the upper end of the scale."""
     step = max(1, len(curve.value) // _THEORY_POINTS)
     across, upward = curve.time_ns[::step] / time.scale.factor, curve.value[::step]
     axes.plot(across, np.minimum(upward, top) / factor, **_theory_line(curve.label, runs))

@@ -211,7 +211,6 @@ def command(
 
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
-    """Send frames once, print whether the device still works, and return the exit code."""
     interrupt = DeferredInterrupt()
     with opened(options, schedule, interrupt) as open_device, interrupt:
         device, silence = open_device.device, ""
@@ -299,7 +298,6 @@ def _together(schedule: Schedule) -> int:
 def _run(
     open_device: OpenDevice, campaign: DeviceCampaign, session: Session, folder: Path, runs: int | None
 ) -> int:
-    """Run a campaign, print its result, and return the exit code."""
     failed: InterfaceError | None = None
     interrupted = False
     failures = campaign.run(session.going_on, max_cases=runs)

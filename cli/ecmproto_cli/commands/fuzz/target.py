@@ -140,7 +140,6 @@ def command(
 
 
 def _once(program: Command, paths: tuple[str, ...]) -> int:
-    """Run a program on unchanged files, and print the outcome for each file."""
     code = 0
     for path in paths:
         outcome = dataclasses.replace(program, measured=True).run(Path(path))

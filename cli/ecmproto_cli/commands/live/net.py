@@ -81,7 +81,6 @@ class _Net:
         self._closings: dict[str, tuple[str, str]] = {}
 
     def run(self) -> int:
-        """Run the devices until they are stopped, and return the exit code."""
         from ecmproto.control.live.device import Stop
         from ecmproto.control.live.net import run_together
         from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime

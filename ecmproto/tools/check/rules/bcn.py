@@ -48,7 +48,6 @@ class _Silence(reactions.Reactions):
     RULE, MESSAGE, PARAMETERS = "BCN007", "bcn.cpid", BCNRules
 
     def strong(self, rows: Rows) -> Mask:
-        """Return the STOP messages."""
         stop: Mask = rows["bcn.type"] == _STOP
         return stop
 

@@ -161,7 +161,6 @@ class _FrameFields:
             self._layered.append(field)
 
     def of(self, frames: Sequence[Frame]) -> dict[str, FieldRows]:
-        """Return the values of every field in ``frames``."""
         result = {name: _field_rows(frames, read) for name, read in self._whole}
         gathered, rows = _gathered(frames)
         for field in self._layered:

@@ -75,7 +75,6 @@ def _wrong(machine: Machine, octets: bytes, discards: Any) -> Iterator[tuple[str
 
 
 def _count(discards: Any) -> int:
-    """Return the sum of all discard counters."""
     return sum(int(discards[name]) for name in discards.dtype.names or ())
 
 
