@@ -147,109 +147,100 @@ def text_mutated(octets: bytes, rng: random.Random) -> bytes:
     return rng.choice(TEXT_MUTATORS)(octets, rng)
 
 
-FRAMES = GuidedTarget(
-    of="any octets",
-    promises=(
-        "`decode_lax` never raises; `decode` raises `DecodeError` alone, and for malformed frames alone",
-        "the frame of both encodes to the same octets, and so does the frame of its document",
-        "its fields follow one another without gaps and cover the frame",
-    ),
-    subject="frames",
-    checks=lambda: [SchemaCheck(), DocumentCheck()],
-    instrumented=("ecmproto.wire.codec",),
-    starts=template_frames,
-    mutate=frame_mutated,
-)
-
-
 def _pairs() -> list[bytes]:
     frames = template_frames()
     return [SEPARATOR.join(pair) for pair in pairwise(frames)]
 
 
-COLUMNS = GuidedTarget(
-    of="any batch of frames",
-    promises=(
-        "every field of every frame, and of the frame inside a message, has in the columns the values "
-        "that the one-frame decoder gives, in the same order, and no others",
-        "a frame's fields do not depend on the frames beside it",
-    ),
-    subject="frames",
-    checks=lambda: [ColumnCheck()],
-    instrumented=("ecmproto.frames.batch", "ecmproto.wire.codec"),
-    starts=_pairs,
-    mutate=batch_mutated,
-    items=batch_of,
-)
-
-CAPTURES = GuidedTarget(
-    of="any octets taken for a capture",
-    promises=(
-        "reading raises `CaptureError` alone, and names the offset: within the file, after the frames read",
-        "no frame is longer than its record, or of an interface that is not described; records do not "
-        "overlap",
-        "read in small pieces it is the same capture: frames, times, interfaces and errors",
-    ),
-    subject="captures",
-    checks=lambda: [CaptureCheck()],
-    instrumented=("ecmproto.frames.capture",),
-    starts=SUBJECTS["captures"].corpus,
-    mutate=capture_mutated,
-    longest_octets=4096,
-)
-
-FILTERS = GuidedTarget(
-    of="any text taken for a display filter",
-    promises=(
-        "compiling raises `FilterError` alone, which points into the text",
-        "of a frame of each kind it selects by columns the same as frame by frame",
-    ),
-    subject="filters",
-    checks=lambda: [FilterCheck(template_frames())],
-    instrumented=(
-        "ecmproto.frames.filter",
-        "ecmproto.frames.columns.selection",
-        "ecmproto.frames.columns.relations",
-    ),
-    starts=SUBJECTS["filters"].corpus,
-    mutate=text_mutated,
-    longest_octets=256,
-)
-
-SPECS = GuidedTarget(
-    of="any text taken for a specification, TOML or JSON",
-    promises=(
-        "reading and building its first frames raises `SpecError`, `EncodeError` or `ParameterError` alone",
-        "each has a text, and takes time and memory in proportion",
-    ),
-    subject="specs",
-    checks=lambda: [SpecCheck()],
-    instrumented=("ecmproto.tools.craft", "ecmproto.units", "ecmproto.wire.codec"),
-    starts=SUBJECTS["specs"].corpus,
-    mutate=text_mutated,
-)
-
-MESSAGES = GuidedTarget(
-    of="any octets that reach a reaction point (CNM, ECM, BCN, E²CM, FECN, DBP, PAUSE, PFC, or none of them)",
-    promises=(
-        "parsing feedback raises nothing; a discarded frame is counted, once",
-        "parsed feedback fits a message of the mechanism, and is for the station addressed by the frame",
-        "applied again and again, timers expiring in between, it leaves every rate between 0 and the link's",
-    ),
-    subject="messages",
-    checks=lambda: [MessageCheck()],
-    instrumented=("ecmproto.control.mechanisms", "ecmproto.wire.codec"),
-    starts=template_frames,
-    mutate=frame_mutated,
-)
-
 TARGETS = {
-    "frames": FRAMES,
-    "columns": COLUMNS,
-    "captures": CAPTURES,
-    "filters": FILTERS,
-    "specs": SPECS,
-    "messages": MESSAGES,
+    "frames": GuidedTarget(
+        of="any octets",
+        promises=(
+            "`decode_lax` never raises; `decode` raises `DecodeError` alone, and for malformed frames alone",
+            "the frame of both encodes to the same octets, and so does the frame of its document",
+            "its fields follow one another without gaps and cover the frame",
+        ),
+        subject="frames",
+        checks=lambda: [SchemaCheck(), DocumentCheck()],
+        instrumented=("ecmproto.wire.codec",),
+        starts=template_frames,
+        mutate=frame_mutated,
+    ),
+    "columns": GuidedTarget(
+        of="any batch of frames",
+        promises=(
+            "every field of every frame, and of the frame inside a message, has in the columns the values "
+            "that the one-frame decoder gives, in the same order, and no others",
+            "a frame's fields do not depend on the frames beside it",
+        ),
+        subject="frames",
+        checks=lambda: [ColumnCheck()],
+        instrumented=("ecmproto.frames.batch", "ecmproto.wire.codec"),
+        starts=_pairs,
+        mutate=batch_mutated,
+        items=batch_of,
+    ),
+    "captures": GuidedTarget(
+        of="any octets taken for a capture",
+        promises=(
+            "reading raises `CaptureError` alone, and names the offset: within the file, after the frames "
+            "read",
+            "no frame is longer than its record, or of an interface that is not described; records do not "
+            "overlap",
+            "read in small pieces it is the same capture: frames, times, interfaces and errors",
+        ),
+        subject="captures",
+        checks=lambda: [CaptureCheck()],
+        instrumented=("ecmproto.frames.capture",),
+        starts=SUBJECTS["captures"].corpus,
+        mutate=capture_mutated,
+        longest_octets=4096,
+    ),
+    "filters": GuidedTarget(
+        of="any text taken for a display filter",
+        promises=(
+            "compiling raises `FilterError` alone, which points into the text",
+            "of a frame of each kind it selects by columns the same as frame by frame",
+        ),
+        subject="filters",
+        checks=lambda: [FilterCheck(template_frames())],
+        instrumented=(
+            "ecmproto.frames.filter",
+            "ecmproto.frames.columns.selection",
+            "ecmproto.frames.columns.relations",
+        ),
+        starts=SUBJECTS["filters"].corpus,
+        mutate=text_mutated,
+        longest_octets=256,
+    ),
+    "specs": GuidedTarget(
+        of="any text taken for a specification, TOML or JSON",
+        promises=(
+            "reading and building its first frames raises `SpecError`, `EncodeError` or `ParameterError` "
+            "alone",
+            "each has a text, and takes time and memory in proportion",
+        ),
+        subject="specs",
+        checks=lambda: [SpecCheck()],
+        instrumented=("ecmproto.tools.craft", "ecmproto.units", "ecmproto.wire.codec"),
+        starts=SUBJECTS["specs"].corpus,
+        mutate=text_mutated,
+    ),
+    "messages": GuidedTarget(
+        of="any octets that reach a reaction point "
+        "(CNM, ECM, BCN, E²CM, FECN, DBP, PAUSE, PFC, or none of them)",
+        promises=(
+            "parsing feedback raises nothing; a discarded frame is counted, once",
+            "parsed feedback fits a message of the mechanism, and is for the station addressed by the frame",
+            "applied again and again, timers expiring in between, it leaves every rate between 0 and the "
+            "link's",
+        ),
+        subject="messages",
+        checks=lambda: [MessageCheck()],
+        instrumented=("ecmproto.control.mechanisms", "ecmproto.wire.codec"),
+        starts=template_frames,
+        mutate=frame_mutated,
+    ),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -267,34 +268,29 @@ def is_tlv_of_its_format(tlv: Layer) -> bool:
     return formats.announced(formats.ethertypes.lldp, octets, 0, len(octets))[0] is type(tlv)
 
 
-def cn_tags(**overrides: Any) -> SearchStrategy[CNTag]:
-    """Return CN-TAGs (wire-formats 2)."""
-    return layers_of(CNTag, **overrides)
+def _named(name: str, cls: type[T], doc: str) -> Callable[..., SearchStrategy[T]]:
+    """Return a function that returns layers of a format, which is documented by ``doc``."""
+
+    def layers(**overrides: Any) -> SearchStrategy[T]:
+        return layers_of(cls, **overrides)
+
+    layers.__name__ = layers.__qualname__ = name
+    layers.__doc__ = doc
+    layers.__annotations__["return"] = f"SearchStrategy[{cls.__name__}]"
+    return layers
 
 
-def cnms(**overrides: Any) -> SearchStrategy[CNM]:
-    """Return CNMs with an Encapsulated MSDU of 0 to 64 octets (wire-formats 3)."""
-    return layers_of(CNM, **overrides)
-
-
-def ecm_frames(**overrides: Any) -> SearchStrategy[ECM]:
-    """Return ECM layers with at least 24 octets of the sampled frame (wire-formats 4)."""
-    return layers_of(ECM, **overrides)
-
-
-def cm_tags(**overrides: Any) -> SearchStrategy[CMTag]:
-    """Return CM-Tags of ECM and E²CM (wire-formats 4)."""
-    return layers_of(CMTag, **overrides)
-
-
-def bcn_messages(**overrides: Any) -> SearchStrategy[BCN]:
-    """Return normal and STOP messages of BCN (wire-formats 5)."""
-    return layers_of(BCN, **overrides)
-
-
-def rrt_tags(**overrides: Any) -> SearchStrategy[RRTTag]:
-    """Return RRT tags (wire-formats 5)."""
-    return layers_of(RRTTag, **overrides)
+cn_tags = _named("cn_tags", CNTag, "Return CN-TAGs (wire-formats 2).")
+cnms = _named("cnms", CNM, "Return CNMs with an Encapsulated MSDU of 0 to 64 octets (wire-formats 3).")
+ecm_frames = _named(
+    "ecm_frames", ECM, "Return ECM layers with at least 24 octets of the sampled frame (wire-formats 4)."
+)
+cm_tags = _named("cm_tags", CMTag, "Return CM-Tags of ECM and E²CM (wire-formats 4).")
+bcn_messages = _named("bcn_messages", BCN, "Return normal and STOP messages of BCN (wire-formats 5).")
+rrt_tags = _named("rrt_tags", RRTTag, "Return RRT tags (wire-formats 5).")
+rd_tags = _named("rd_tags", RDTag, "Return rate-discovery tags of FECN (wire-formats 7).")
+fecn_returns = _named("fecn_returns", FECNReturn, "Return layers of returning FECN frames (wire-formats 7).")
+dbp_reports = _named("dbp_reports", DBPRateReport, "Return layers of DBP rate reports (wire-formats 7).")
 
 
 def e2cm_probes(**overrides: Any) -> SearchStrategy[E2CM]:
@@ -306,21 +302,6 @@ def e2cm_probes(**overrides: Any) -> SearchStrategy[E2CM]:
 def e2cm_messages(**overrides: Any) -> SearchStrategy[E2CM]:
     """Return messages from E²CM congestion points: BCN, BCN_MAX, BCN_ZERO (wire-formats 6)."""
     return layers_of(E2CM, **({"type": st.sampled_from(BCN_TYPES)} | overrides))
-
-
-def rd_tags(**overrides: Any) -> SearchStrategy[RDTag]:
-    """Return rate-discovery tags of FECN (wire-formats 7)."""
-    return layers_of(RDTag, **overrides)
-
-
-def fecn_returns(**overrides: Any) -> SearchStrategy[FECNReturn]:
-    """Return layers of returning FECN frames (wire-formats 7)."""
-    return layers_of(FECNReturn, **overrides)
-
-
-def dbp_reports(**overrides: Any) -> SearchStrategy[DBPRateReport]:
-    """Return layers of DBP rate reports (wire-formats 7)."""
-    return layers_of(DBPRateReport, **overrides)
 
 
 @functools.cache
