@@ -65,6 +65,11 @@ line_options = with_options(
 """Options for a frame given as LAYER FIELD=VALUE ..., such as --dst, --vlan and --sweep."""
 
 
+def given_options(options: Mapping[str, object]) -> list[str]:
+    """Return the names of the options that have a value."""
+    return [name for name, value in options.items() if not (value is None or value is False or value == ())]
+
+
 def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], line: dict[str, Any]) -> None:
     """Raise UsageError unless the command line has exactly one source of frames.
 
@@ -77,7 +82,7 @@ def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], lin
         *others, last = ["a LAYER", *sources]
         got = "several" if sources_given else "none"
         raise click.UsageError(f"expected one of {', '.join(others)} or {last}, got {got}")
-    given = [name for name, value in line.items() if value not in (None, (), False)]
+    given = given_options(line)
     if given and not arguments:
         name = "sweep" if given[0] == "sweeps" else given[0]
         raise click.UsageError(f"--{name} applies to a frame given as LAYER FIELD=VALUE ..., not to a file")
@@ -88,7 +93,7 @@ def stack_from(arguments: tuple[str, ...], line: dict[str, Any]) -> Stack:
     from ecmproto.tools.craft.stack import stack_from_arguments
 
     stack = stack_from_arguments(arguments)
-    for name in ("dst", "src", "vlan", "prio", "flow", "ip"):
+    for name in _SHORTHANDS:
         if line[name] is not None:
             stack.give(name, line[name], None)
     stack.settle()
@@ -122,16 +127,14 @@ def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe 
 
     JSON is read during the iteration.
     """
-    from ecmproto.tools.craft.spec import read_json, read_toml
+    from ecmproto.tools.craft.spec import read_json
 
     if path == "-":
         # JSON is UTF-8, whatever the encoding of the terminal
         stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
         return read_json(stdin, "stdin", reading)
     if path.endswith(".toml"):
-        with open(path, "rb") as stream:
-            # read all items first, so that an error is raised before a frame is written
-            return iter(list(read_toml(stream, path, reading)))
+        return spec_frames(path, reading, "near")
     return read_json(files.enter_context(open(path, encoding="utf-8")), path, reading)
 
 
@@ -140,6 +143,7 @@ def spec_frames(path: str, reading: Reading, side: Side) -> Iterator[Recipe | Ch
     from ecmproto.tools.craft.spec import read_toml
 
     with open(path, "rb") as stream:
+        # read all items first, so that an error is raised before a frame is written
         return iter(list(read_toml(stream, path, reading, side=side)))
 
 
@@ -222,40 +226,24 @@ def is_sequence(arguments: tuple[str, ...]) -> bool:
     return bool(arguments) and "-" in arguments[0] and "=" not in arguments[0]
 
 
-def sequence_steps(arguments: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Step]:
-    """Return the steps for SEQUENCE PARAMETER=VALUE ...
+def sequence_from(
+    arguments: tuple[str, ...], line: Mapping[str, Any]
+) -> tuple[FrameSequence, dict[str, str]]:
+    """Return the sequence for SEQUENCE PARAMETER=VALUE ..., and its parameters.
 
     Options in ``line`` set the parameters with the same names. Raises SpecError or ParameterError for invalid
     arguments.
     """
-    sequence, given = _sequence(arguments, line)
-    return sequence.steps(given, **read)
-
-
-def sequence_expectations(
-    arguments: tuple[str, ...], line: Mapping[str, Any], **read: Any
-) -> list[Expectation]:
-    """Return the expectations on a whole sequence, for the arguments of `sequence_steps`.
-
-    Raises the errors of `sequence_steps`.
-    """
-    sequence, given = _sequence(arguments, line)
-    return sequence.expected(given, **read)
-
-
-def _sequence(arguments: tuple[str, ...], line: Mapping[str, Any]) -> tuple[FrameSequence, dict[str, str]]:
     from ecmproto.tools.craft.sequences import given_by
     from ecmproto.tools.craft.switch_tests import sequence_named
 
     sequence = sequence_named(arguments[0])
     given = given_by(arguments[1:], sequence.name)
-    for name, value in line.items():
-        if value in (None, (), False):
-            continue
+    for name in given_options(line):
         option = "sweep" if name == "sweeps" else name
         if option in given:
             raise SpecError(where=sequence.name, needed="each parameter once", got=f"{option!r} twice")
-        given[option] = str(value)
+        given[option] = str(line[name])
     return sequence, given
 
 
@@ -365,11 +353,7 @@ def check_storm(
     ``others`` are options that set the times of frames, and therefore conflict with --storm.
     """
     named = others if storm is not None else dataclasses.asdict(options)
-    given = [
-        name.replace("_", "-")
-        for name, value in named.items()
-        if value is not None and value is not False and value != ()
-    ]
+    given = [name.replace("_", "-") for name in given_options(named)]
     if storm is None:
         if given:
             raise click.UsageError(f"--{given[0]} needs --storm")

@@ -12,7 +12,7 @@ import click
 
 from ecmproto.errors import InterfaceError, counted
 from ecmproto_cli.errors import FINDINGS, CommandError
-from ecmproto_cli.recipes import sequence_expectations, sequence_steps, spec_expectations, spec_frames
+from ecmproto_cli.recipes import sequence_from, spec_expectations, spec_frames
 from ecmproto_cli.sending import report_document, report_rows
 from ecmproto_cli.terminal import echo, paint
 
@@ -38,15 +38,15 @@ def described_test(
     from ecmproto.tools.testing.verdicts import SIDES, Test, sequence_test
 
     name = arguments[0] if spec is None else spec
-    expectations = (
-        sequence_expectations(arguments, line, ethertypes=ethertypes)
-        if spec is None
-        else spec_expectations(spec)
-    )
+    if spec is None:
+        sequence, given = sequence_from(arguments, line)
+        expectations = sequence.expected(given, ethertypes=ethertypes)
+    else:
+        expectations = spec_expectations(spec)
     if not expectations:
         raise click.UsageError(f"--receive: {name} has no expectation")
     if spec is None:
-        steps = sequence_steps(arguments, line, ethertypes=ethertypes)
+        steps = sequence.steps(given, ethertypes=ethertypes)
         return sequence_test(name, steps, expectations, ethertypes)
     reading = Reading(ethertypes=ethertypes)
     batches = {

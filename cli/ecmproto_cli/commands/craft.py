@@ -31,9 +31,8 @@ from ecmproto_cli.recipes import (
     is_sequence,
     line_item,
     line_options,
-    sequence_expectations,
+    sequence_from,
     sequence_list,
-    sequence_steps,
     storm_from,
     storm_options,
     storm_rows,
@@ -177,7 +176,8 @@ def command(
             steps = _steps(arguments, line, storm, options, times, ethertypes)
             expectations: list[Expectation] = []
             if is_sequence(arguments) and storm is None and (expect is not None or form == "toml"):
-                expectations = sequence_expectations(arguments, line | {"rate": rate}, ethertypes=ethertypes)
+                sequence, given = sequence_from(arguments, line | {"rate": rate})
+                expectations = sequence.expected(given, ethertypes=ethertypes)
             if expect is not None:
                 write_expectations(
                     steps or (), expectations, files.enter_context(open_sink(expect, force=force))
@@ -227,7 +227,8 @@ def _steps(
     for name, option in (("interval", "rate with a time"), ("time", "time")):
         if times[name] is not None:
             raise click.UsageError(f"a sequence sets its own times: expected no --{option}")
-    return sequence_steps(arguments, line | {"rate": times["rate"]}, ethertypes=ethertypes)
+    sequence, given = sequence_from(arguments, line | {"rate": times["rate"]})
+    return sequence.steps(given, ethertypes=ethertypes)
 
 
 def _check_options(

@@ -31,10 +31,11 @@ from ecmproto_cli.recipes import (
     from_file,
     from_line,
     from_steps,
+    given_options,
     help_on,
     is_sequence,
     line_options,
-    sequence_steps,
+    sequence_from,
     storm_from,
     storm_options,
 )
@@ -173,7 +174,7 @@ def command(
     output = VerdictOutput(form=form, quiet=quiet, junit=junit, force=force)
     if plan is not None:
         others |= {"-i": interface, "loop": loop, "storm": storm, "receive": far, "received": captured}
-        given = [name for name, value in others.items() if value not in (None, (), False)]
+        given = given_options(others)
         if given or arguments:
             raise click.UsageError(f"--plan defines the frames: expected no {given[0] if given else 'words'}")
         check_outputs([junit], force=force)
@@ -225,7 +226,7 @@ def _check_expecting(arguments: tuple[str, ...], spec: str | None, others: dict[
     if not is_sequence(arguments) and not (spec is not None and spec.endswith(".toml")):
         known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
         raise click.UsageError(f"--receive needs {known}")
-    given = [name for name, value in others.items() if value not in (None, (), False)]
+    given = given_options(others)
     if given:
         raise click.UsageError(f"a sequence with expectations sets its own times: expected no --{given[0]}")
 
@@ -334,7 +335,8 @@ def _recipes(
 ) -> Iterator[Recipe | Chunk]:
     """Return the frames of a sequence, of LAYER FIELD=VALUE ..., or of a specification file."""
     if is_sequence(arguments):
-        steps = sequence_steps(arguments, line, ethertypes=reading.ethertypes)
+        sequence, given = sequence_from(arguments, line)
+        steps = sequence.steps(given, ethertypes=reading.ethertypes)
         return from_steps((step for step in steps if not step.reverse), arguments[0], reading)
     return iter([from_line(arguments, line, reading)]) if arguments else from_file(str(spec), reading, files)
 

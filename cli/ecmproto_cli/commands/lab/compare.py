@@ -1,6 +1,4 @@
-"""``ecmproto lab compare``: run a scenario with several mechanisms, and without control, with PAUSE and with
-PFC.
-"""
+"""``ecmproto lab compare``: run a scenario with mechanisms, without control, with PAUSE and with PFC."""
 
 from __future__ import annotations
 

@@ -178,9 +178,7 @@ class _Net:
             echo(json.dumps({**document, "time_ns": time.time_ns()}))
 
     def _print_summary(self) -> None:
-        """Print the summaries of all devices, preceded by the names of failed devices and of devices short of
-        processor time.
-        """
+        """Print the names of devices that failed or lacked processor time, and all summaries."""
         first = [starved for starved, _ in self._closings.values() if starved]
         first += [f"{each.name} failed." for each in self._devices if each.name not in self._closings]
         closings = [self._closings[each.name][1] for each in self._devices if each.name in self._closings]
