@@ -218,7 +218,8 @@ class FrameList(Pane):
         octets = f" {row.octets:>6}" if both else ""
         fixed = f"{head}{time:<{self._time_width}} {addresses:<{self._address_width}}{octets} "
         style = STYLES.get(row.style, _PLAIN)
-        return [(fixed, _PLAIN), (f"{row.kind:<5} ", style), (_shifted(row.summary, self.shift), style)]
+        summary = f"«{row.summary[self.shift + 1 :]}" if self.shift else row.summary
+        return [(fixed, _PLAIN), (f"{row.kind:<5} ", style), (summary, style)]
 
     def line_text(self, index: int) -> str:
         """Return a frame's line with its complete summary."""
@@ -262,10 +263,6 @@ class FrameList(Pane):
 _TIME_NAMES = {
     "relative": "Time", "delta": "Delta", "delta shown": "Delta shown", "utc": "Time UTC", "epoch": "Epoch",
 }  # fmt: skip
-
-
-def _shifted(text: str, characters: int) -> str:
-    return text if not characters else "«" + text[characters + 1 :]
 
 
 _FOLDED = frozenset(cls.prefix for cls in FORMATS if cls.role in ("header", "payload")) | {"frame"}

@@ -386,10 +386,6 @@ def _interface(rows: Rows) -> Int64:
     return rows.interface
 
 
-def _interface_text(key: int) -> str:
-    return f"interface {key}"
-
-
 SENDER = Subject(name="sender", fields=("eth.src",), key=partial(value_of, "eth.src"), text=mac_of_key)
 STATION = Subject(name="station", fields=("eth.dst",), key=partial(value_of, "eth.dst"), text=mac_of_key)
-PORT = Subject(name="interface", fields=(), key=_interface, text=_interface_text, moved=operator.add)
+PORT = Subject(name="interface", fields=(), key=_interface, text="interface {}".format, moved=operator.add)

@@ -64,7 +64,7 @@ def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherT
     return makers[form]()
 
 
-class _Text:
+class _ToSink:
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.warnings: list[str] = []
@@ -73,15 +73,16 @@ class _Text:
         """Write nothing, because no text follows the last frame."""
 
 
-class _Hex(_Text):
+class _Hex(_ToSink):
     def write(self, chunk: Chunk) -> None:
         self.sink.write("".join(f"{octets.hex()}\n" for octets in chunk.octets()))
 
 
-class _Pcap:
+class _Pcap(_ToSink):
     """Pcap output. The file header is copied from the source document if the document contains a header."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo) -> None:
+        super().__init__(sink)
         first = capture.interfaces[0]
         header = capture.header
         self._linktype = header.interface.linktype if header else first.linktype
@@ -110,12 +111,10 @@ class _Pcap:
             self.warnings.append("comments are lost: pcap cannot store them")
         _write(self._writer, chunk)
 
-    def finish(self) -> None:
-        """Do nothing, because the caller closes the file."""
 
-
-class _Pcapng:
+class _Pcapng(_ToSink):
     def __init__(self, sink: Sink, capture: CaptureInfo) -> None:
+        super().__init__(sink)
         self._capture = capture
         self._writer = PcapngWriter(
             sink,
@@ -142,9 +141,6 @@ class _Pcapng:
         total = (len(plain) + len(comments)).to_bytes(4, order)
         return plain[:4] + total + plain[8:-4] + comments + total
 
-    def finish(self) -> None:
-        """Do nothing, because the caller closes the file."""
-
 
 def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
     if isinstance(chunk.frames, np.ndarray):
@@ -153,7 +149,7 @@ def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
         writer.write_batch(chunk.batch())
 
 
-class _Records(_Text):
+class _Records(_ToSink):
     """Output in a form of `ecmproto.frames.dissect`."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes, form: Form) -> None:
@@ -204,7 +200,7 @@ def _capture_document(capture: CaptureInfo) -> dict[str, object]:
     return document
 
 
-class _Script(_Text):
+class _Script(_ToSink):
     """Python script that creates the same octets."""
 
     def __init__(self, sink: Sink, ethertypes: EtherTypes) -> None:

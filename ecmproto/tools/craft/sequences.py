@@ -172,11 +172,6 @@ def interval_ns_of(rate: str) -> int:
     return NS_PER_S // frames_per_s_of(rate)
 
 
-def only_given(values: Values, *names: str) -> dict[str, str]:
-    """Return the named parameters that are not empty, as keys of an item."""
-    return {name: values[name] for name in names if values[name]}
-
-
 _COMMON = {
     "dst": Parameter(default="", doc="destination MAC address (default: depends on the frame)"),
     "src": Parameter(default="", doc="source MAC address (default: depends on the frame)"),
@@ -186,7 +181,8 @@ _COMMON = {
 
 
 def _item(values: Values, frame: str, sweep: dict[str, str]) -> Step:
-    item: dict[str, Any] = {"frame": frame, **only_given(values, "vlan", "prio", "dst", "src")}
+    given = {name: values[name] for name in ("vlan", "prio", "dst", "src") if values[name]}
+    item: dict[str, Any] = {"frame": frame, **given}
     if values["count"]:
         item["count"] = number_of(values["count"], "count", MAX_COUNT)
     item["rate"] = f"{frames_per_s_of(values['rate'])}pps"

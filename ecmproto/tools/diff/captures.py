@@ -76,9 +76,7 @@ class ReadTwice:
         """Return an error with the original name of the capture."""
         if self._readable == self.path:
             return error
-        return CaptureError(
-            path=self.path, offset=error.offset, frame=error.frame, needed=error.needed, got=error.got
-        )
+        return CaptureError(**error.as_dict() | {"path": self.path})
 
 
 def _is_regular(path: str) -> bool:

@@ -221,11 +221,6 @@ class Written(NamedTuple):
         return differs
 
 
-def needed_layers(assignments: Iterable[Assignment]) -> dict[int, Want]:
-    """Return the layer types whose offsets `targets_of` needs."""
-    return {writing.kind: Want(positions=True) for each in assignments for writing in each.writings}
-
-
 def targets_of(
     assignments: Sequence[Assignment], layers: BatchLayers, frame_of: NDArray[np.int32] | None = None
 ) -> list[Targets]:
@@ -234,8 +229,8 @@ def targets_of(
     ``frame_of`` has, for each quoted frame, the index of the batch frame that quotes it. ``None`` means that
     the frames are the frames of the batch.
     """
-    present = {kind: want for kind, want in needed_layers(assignments).items() if layers.count(kind)}
-    collected = layers.collect(present)
+    kinds = {writing.kind for each in assignments for writing in each.writings}
+    collected = layers.collect({kind: Want(positions=True) for kind in kinds if layers.count(kind)})
     buffer = layers.frames.buffer
     targets = []
     for each in assignments:

@@ -602,16 +602,13 @@ class FleetRun:
         def counted_lines() -> Iterator[ManifestLine]:
             for line in self.lines():
                 summary.take(line)
-                self._remove_old(line)
+                self._remove(set(self._roster.earlier.get(line.name, ())).difference(line.outputs))
                 yield line
 
         write_manifest(self._folder, self._roster.base, self._roster.request, counted_lines())
         if isinstance(self.job, CheckJob):
             self._write_findings(self.job, summary)
         return summary
-
-    def _remove_old(self, line: ManifestLine) -> None:
-        self._remove(set(self._roster.earlier.get(line.name, ())).difference(line.outputs))
 
     def _remove(self, outputs: Iterable[str]) -> None:
         for output in outputs:

@@ -243,6 +243,7 @@ _LISTED_CASES = 20
 _SAVED_EVERY_S = 1.0
 
 
+@dataclasses.dataclass(eq=False)
 class DeviceCampaign(Campaign):
     """A campaign that sends cases to ``device`` in intervals, each followed by a heartbeat of ``pulse``.
 
@@ -252,43 +253,31 @@ class DeviceCampaign(Campaign):
     over the octets of cases from an index, if the cases are created elsewhere.
     """
 
-    def __init__(
-        self,
-        device: DeviceUnderTest,
-        cases: Cases,
-        fitting: FrameFitter,
-        folder: Path,
-        *,
-        pulse: HeartbeatSchedule,
-        line: str,
-        part_frames: int = PART_FRAMES,
-        tries: int = DEFAULT_TRIES,
-        octets_from: Callable[[int], Iterator[bytes]] | None = None,
-        report: Callable[[str], None] = lambda text: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._device = device
-        self._cases = cases
-        self._fitting = fitting
-        self._pulse = pulse
-        self._line = line
-        self._part_frames = part_frames
-        self._tries = tries
-        self._octets_from = octets_from or self._made
-        self._report = report
-        self._clock = clock
-        self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
+    device: DeviceUnderTest
+    cases: Cases
+    fitting: FrameFitter
+    folder: Path
+    pulse: HeartbeatSchedule
+    line: str
+    part_frames: int = PART_FRAMES
+    tries: int = DEFAULT_TRIES
+    octets_from: Callable[[int], Iterator[bytes]] | None = None
+    report: Callable[[str], None] = lambda text: None
+    clock: Callable[[], float] = time.monotonic
+    lost: bool = False
+    """Whether the campaign ended because the device did not recover."""
+    trials: int = 0
+    """Number of trials of suspects since the campaign was opened."""
+    trial_frames: int = 0
+
+    def __post_init__(self) -> None:
+        self._state = CampaignState(self.folder, seed=self.cases.seed, corpus=self.cases.corpus)
         self._before: deque[range] = deque(maxlen=_REMEMBERED)
-        self.lost: bool = False
-        """Whether the campaign ended because the device did not recover."""
-        self.trials: int = 0
-        """Number of trials of suspects since the campaign was opened."""
-        self.trial_frames: int = 0
 
     def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
         """Send at most ``max_cases`` cases while ``going_on`` returns true, and yield new findings."""
         last = None if max_cases is None else self.progress.cases + max_cases
-        feed = self._octets_from(self.progress.index)
+        feed = (self.octets_from or self._made)(self.progress.index)
         # the time to create the first cases is not part of an interval
         feed = chain([next(feed)], feed)
         while self._goes_on(going_on, last):
@@ -305,15 +294,15 @@ class DeviceCampaign(Campaign):
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], last: int | None
     ) -> Finding | None:
         """Send intervals until the progress should be saved or a new finding is available."""
-        end = self._clock() + _SAVED_EVERY_S
+        end = self.clock() + _SAVED_EVERY_S
         while self._goes_on(going_on, last):
             failures = self._next(feed, going_on, None if last is None else last - self.progress.cases)
-            if failures is not None or self._clock() >= end:
+            if failures is not None or self.clock() >= end:
                 return failures
         return None
 
     def _made(self, index: int) -> Iterator[bytes]:
-        return (case.octets for case in self._cases.starting_at(index))
+        return (case.octets for case in self.cases.starting_at(index))
 
     def _next(
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], maximum: int | None
@@ -321,7 +310,7 @@ class DeviceCampaign(Campaign):
         """Send the cases of an interval, check the heartbeat, and return a new finding or ``None``."""
         first = self.progress.index
         interval = range(first, first + self._sent(feed, going_on, maximum))
-        silence = self._pulse.silence(self._device)
+        silence = self.pulse.silence(self.device)
         self._state.count(len(interval), failed=bool(silence))
         if not silence:
             self._before.append(interval)
@@ -331,28 +320,28 @@ class DeviceCampaign(Campaign):
 
     def _sent(self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], maximum: int | None) -> int:
         """Send cases until a heartbeat is due or the campaign ends, and return the number of cases."""
-        done, start = 0, self._clock()
-        limits = [limit for limit in (maximum, self._pulse.every_frames) if limit is not None]
+        done, start = 0, self.clock()
+        limits = [limit for limit in (maximum, self.pulse.every_frames) if limit is not None]
         while True:
-            part = list(islice(feed, min([self._part_frames, *(limit - done for limit in limits)])))
-            frames = [self._fitting.frame(octets) for octets in part]
-            self._device.send([frame for frame in frames if frame is not None])
+            part = list(islice(feed, min([self.part_frames, *(limit - done for limit in limits)])))
+            frames = [self.fitting.frame(octets) for octets in part]
+            self.device.send([frame for frame in frames if frame is not None])
             done += len(part)
-            due = self._pulse.due(done, self._clock() - start)
+            due = self.pulse.due(done, self.clock() - start)
             if due or done == maximum or not going_on(self.progress):
                 return done
 
     def _new_finding(self, silence: str, interval: range) -> Finding | None:
         """Identify and store the frames that silenced the device, and return the finding if it is new."""
-        self._report(
+        self.report(
             f"{silence} after cases {interval.start} to {interval.stop - 1}: narrowing down what silenced it"
         )
-        narrowing = Narrowing(self._device, self._pulse, self._fitting, tries=self._tries, known=self._known)
+        narrowing = Narrowing(self.device, self.pulse, self.fitting, tries=self.tries, known=self._known)
         suspects = self._suspects(interval)
         earlier = [suspect for each in self._before for suspect in self._suspects(each)]
         # frames before a recovery cannot cause the next silence
         self._before.clear()
-        start = self._clock()
+        start = self.clock()
         try:
             narrowing.run(suspects, [*earlier, *suspects] if earlier else [])
         finally:
@@ -360,10 +349,10 @@ class DeviceCampaign(Campaign):
             self.lost = narrowing.lost
             self.trials += narrowing.trials
             self.trial_frames += narrowing.frames
-            finding = self._finding(silence, interval, narrowing, self._clock() - start)
+            finding = self._finding(silence, interval, narrowing, self.clock() - start)
             new = not self._state.seen(finding.outcome.signature)
             if new:
-                self._state.keep(finding, self._line)
+                self._state.keep(finding, self.line)
         return finding if new else None
 
     def _known(self, octets: bytes) -> bool:
@@ -371,17 +360,17 @@ class DeviceCampaign(Campaign):
         return _layers([octets]) in self.findings
 
     def _suspects(self, interval: range) -> tuple[Suspect, ...]:
-        frames = ((index, self._fitting.fitted(self._cases[index].octets)) for index in interval)
+        frames = ((index, self.fitting.fitted(self.cases[index].octets)) for index in interval)
         return tuple(Suspect(index=index, octets=frame) for index, frame in frames if frame is not None)
 
     def _finding(self, silence: str, interval: range, narrowing: Narrowing, seconds: float) -> Finding:
-        span = f"cases {interval.start} to {interval.stop - 1} of seed {self._cases.seed}"
+        span = f"cases {interval.start} to {interval.stop - 1} of seed {self.cases.seed}"
         lines = [f"{silence} after {span}", narrowing.result_text]
         suspects, signature = narrowing.reduced, f"after one of {span}"
         if suspects:
             signature = _layers([suspect.octets for suspect in suspects])
             mutated = (
-                (suspect.index, self._cases[suspect.index].mutations) for suspect in suspects[:_LISTED_CASES]
+                (suspect.index, self.cases[suspect.index].mutations) for suspect in suspects[:_LISTED_CASES]
             )
             lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in mutated]
         else:
@@ -392,7 +381,7 @@ class DeviceCampaign(Campaign):
         return Finding(
             frames=tuple(suspect.octets for suspect in suspects),
             outcome=outcome,
-            seed=self._cases.seed,
+            seed=self.cases.seed,
             index=suspects[0].index if suspects else interval.start,
         )
 

@@ -344,11 +344,6 @@ def _prefixed(greatest: float, unit: str, prefixes: Sequence[tuple[str, float]] 
     return Scale(factor=1, unit=unit)
 
 
-def measure_text(measure: Measure) -> str:
-    """Return the value of a measure with its unit as text, or ``ABSENT`` if the value is not a number."""
-    return value_text(measure.value, measure.unit)
-
-
 def value_text(value: float, unit: Unit) -> str:
     """Return ``value`` with its unit as text, or ``ABSENT`` if the value is not a number."""
     return _TEXTS[unit](value) if finite(value) else ABSENT
@@ -455,5 +450,5 @@ def _comparison_row(measures: list[Measure | None], contends: list[bool], alike:
 def _comparison_cell(measure: Measure | None, best: str, maximum: float) -> ComparisonCell:
     if measure is None or not finite(measure.value):
         return ComparisonCell(text=ABSENT, best=False, part=0.0)
-    text = measure_text(measure)
+    text = value_text(measure.value, measure.unit)
     return ComparisonCell(text=text, best=text == best, part=abs(measure.value) / maximum if maximum else 0.0)
