@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numba
 import numpy as np
@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.kernels.struct_types import InterfaceType, StructType, struct_type
-from ecmproto.kernels.structs import Draws, Random, Struct, as_interface, interface, local_copy, write_back
+from ecmproto.kernels.structs import (
+    Draws,
+    Part,
+    Random,
+    Struct,
+    as_interface,
+    interface,
+    local_copy,
+    part_of,
+    write_back,
+)
 
 compiles = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels run as plain Python")  # type: ignore[attr-defined]
 
@@ -399,3 +409,8 @@ def test_local_copy_is_written_back_arrays_are_shared() -> None:
         assert (late.octets, late.share, late.more) == (3, 0.0, 1 - 45 * times)
         assert (meter.octets, meter.share, meter.by_priority.tolist()) == (45 * times, 0.25, [0] * 8)
         assert account.octets.tolist() == [45 * times]
+
+
+def test_arrays_are_parts_in_each_form_of_annotation() -> None:
+    arrays: tuple[Any, ...] = NDArray[np.bool_], Sequence[np.bool_]  # another origin, as from numpy 2.5 on
+    assert [part_of(each) for each in arrays] == 2 * [Part("array", np.dtype(np.bool_))]

@@ -101,15 +101,18 @@ def _field(name: str, hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) is not Annotated:
         return (name, _SCALARS[hint])
     array, shape = get_args(hint)
-    (element,) = _scalars(array)
+    (element,) = scalars(array)
     return (name, element, shape)
 
 
-def _scalars(hint: Any) -> set[type[np.generic]]:
-    """Return the scalar types in the annotation of an array. numpy has several forms of ``NDArray``."""
+def scalars(hint: Any) -> set[type[np.generic]]:
+    """Return the scalar types in the annotation of an array; none for other annotations.
+
+    numpy has several forms of ``NDArray``: from 2.5 on, its origin is not the class of arrays.
+    """
     if isinstance(hint, type) and issubclass(hint, np.generic):
         return {hint}
-    return set().union(*(_scalars(part) for part in get_args(hint)))
+    return set().union(*(scalars(part) for part in get_args(hint)))
 
 
 def new_records(kind: type[_Record], count: int) -> Sequence[_Record]:
@@ -129,7 +132,7 @@ def new_arrays(kind: type[_Record], count: int) -> _Record:
 
 @functools.cache
 def _elements(kind: type[Any]) -> list[type[np.generic]]:
-    return [element for hint in get_type_hints(kind).values() for element in _scalars(hint)]
+    return [element for hint in get_type_hints(kind).values() for element in scalars(hint)]
 
 
 def record_from(kind: type[_Record], source: object, /, **given: Any) -> _Record:

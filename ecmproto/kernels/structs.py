@@ -38,7 +38,7 @@ import numpy as np
 from ecmproto.errors import EcmprotoError, MethodError
 from ecmproto.kernels import library
 from ecmproto.kernels.kernel import compiler, instruction, is_disabled
-from ecmproto.kernels.record import Fields, record_dtype, zeros
+from ecmproto.kernels.record import Fields, record_dtype, scalars, zeros
 
 _Interface = TypeVar("_Interface", bound=type[Any])
 _StructKind = TypeVar("_StructKind", bound="Struct")
@@ -216,8 +216,8 @@ def part_of(hint: Any) -> Part:
     """Return the type of the part that an annotation declares."""
     if hint in _NUMBERS:
         return Part(hint.__name__)
-    if get_origin(hint) is np.ndarray:
-        (element,) = get_args(get_args(hint)[1])
+    if elements := scalars(hint):
+        (element,) = elements
         return Part("array", np.dtype(element))
     if get_origin(hint) is not None:
         (element,) = get_args(hint)
