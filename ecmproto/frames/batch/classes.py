@@ -32,9 +32,7 @@ class FrameClasses(NamedTuple):
     sampled: NDArray[np.bool_]
     """Whether the frame may be sampled; not CNMs, other messages, or frames that occupy no queues."""
     answerable: NDArray[np.bool_]
-    """Whether a message may be sent to the source. The source must be an individual address and must differ
-    from the sender address of messages.
-    """
+    """Whether a message may be sent to the source: an individual address, but not the messages' sender."""
     msdu_offset: NDArray[np.int32]
     """Number of captured octets before the MSDU."""
     cn_tagged: NDArray[np.bool_]

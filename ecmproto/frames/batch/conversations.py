@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import four_octets, signed, two_octets
-from ecmproto.frames.batch.keys import EMPTY, Keys, has_capacity, larger_keys, new_keys, slot_of
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_capacity, larger_keys, longer, new_keys, slot_of
 from ecmproto.frames.batch.packets import NOWHERE, packet_at
 from ecmproto.frames.batch.parse_tables import IP4, IP6, ParseTables
 from ecmproto.kernels.kernel import compiled, inlined
@@ -38,9 +38,7 @@ _ROCE = 1 << 62
 _PSN_MASK = (1 << 24) - 1
 _LOW_BITS = 0xFFFFFFFF
 _MAX_TRIED = 64
-"""Maximum number of conversations between two addresses that an acknowledge is compared with, newest
-first.
-"""
+"""Maximum number of conversations between two addresses to compare an acknowledge with, newest first."""
 _UNKNOWN = -1
 
 
@@ -278,19 +276,15 @@ class ConversationTable:
         counts, entries = self._counts, self._entries._asdict()
         if not has_capacity(self._addresses.number, counts.addresses + 1):
             self._addresses = larger_keys(self._addresses)
-            entries |= {name: _longer(entries[name]) for name in ("address_high", "address_low")}
+            entries |= {name: longer(entries[name]) for name in ("address_high", "address_low")}
         if not has_capacity(self._pairs.number, counts.pairs):
             self._pairs = larger_keys(self._pairs)
-            entries["newest"] = _longer(entries["newest"])
+            entries["newest"] = longer(entries["newest"])
         if not has_capacity(self._keys.number, counts.conversations):
             self._keys = larger_keys(self._keys)
             own = ("source", "destination", "rest", "older", "first_psn", "last_psn", "peer")
-            entries |= {name: _longer(entries[name]) for name in own}
+            entries |= {name: longer(entries[name]) for name in own}
         self._entries = _Entries(**entries)
-
-
-def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([column, np.zeros_like(column)])
 
 
 def conversation_label(conversation: Conversation) -> str:

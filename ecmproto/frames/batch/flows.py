@@ -22,7 +22,7 @@ from ecmproto.frames.batch.conversations import (
     conversation_label,
 )
 from ecmproto.frames.batch.headers import ADDRESS_OCTETS, address, fixed, is_group
-from ecmproto.frames.batch.keys import EMPTY, Keys, has_capacity, larger_keys, new_keys, slot_of
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_capacity, larger_keys, longer, new_keys, slot_of
 from ecmproto.frames.batch.packets import NO_VLAN, Headers, headers_of
 from ecmproto.frames.batch.parse_tables import ParseTables, parse_tables
 from ecmproto.frames.capture.batch import Batch
@@ -41,9 +41,7 @@ _FIRST_SLOTS = 256
 _VLAN_SHIFT = 48
 _PACKETS_AT_ONCE = 4096
 _CONVERSATION = 1 << 62
-"""Bit that marks conversation numbers. Without this bit, the number is a destination with a VLAN identifier
-in its upper bits.
-"""
+"""Bit of conversation numbers. Other numbers are destinations with a VLAN identifier in the upper bits."""
 _ADDRESS_BITS = (1 << 48) - 1
 _MAX_NUMBERS = (1 << 31) - 1
 _CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
@@ -359,10 +357,10 @@ class FlowTable:
         source, flows, low, high, flow = self._entries
         if not has_capacity(self._stations.number, self.stations):
             self._stations = larger_keys(self._stations)
-            source, flows = _longer(source), _longer(flows)
+            source, flows = longer(source), longer(flows)
         if not has_capacity(self._flows.number, self.count):
             self._flows = larger_keys(self._flows)
-            low, high, flow = _longer(low), _longer(high), _longer(flow)
+            low, high, flow = longer(low), longer(high), longer(flow)
         self._entries = _Entries(source, flows, low, high, flow)
 
 
@@ -452,10 +450,6 @@ def number_frames(
 def _check(name: str, value: int, maximum: int) -> None:
     if not 1 <= value <= maximum:
         raise ParameterError(name=name, needed=f"1 to {maximum}", got=str(value))
-
-
-def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([column, np.zeros_like(column)])
 
 
 @inlined
@@ -661,7 +655,7 @@ class DestinationTable:
             )  # fmt: skip
             if not has_capacity(self._keys.number, self.count):
                 self._keys = larger_keys(self._keys)
-                self._addresses = np.concatenate([self._addresses, np.zeros_like(self._addresses)])
+                self._addresses = longer(self._addresses)
         return numbers
 
     def address(self, number: int) -> bytes:

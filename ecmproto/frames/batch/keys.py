@@ -50,6 +50,11 @@ def larger_keys(keys: Keys) -> Keys:
     return larger
 
 
+def longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a column of twice the length; the added entries are 0."""
+    return np.concatenate([column, np.zeros_like(column)])
+
+
 @inlined
 def has_capacity(number: NDArray[np.int64], used: int) -> bool:
     """Return whether the table has a slot for another key after ``used`` keys.

@@ -76,9 +76,7 @@ class Stamp:
     """Length of a counter tick in ns."""
     counter_bits: int = 32
     at: Literal["end", "addresses", "erspan"] = "end"
-    """Position of the stamp: at the end of the frame, after the addresses, or in the ERSPAN III header, which
-    is not removed.
-    """
+    """Position of the stamp: end of the frame, after the addresses, or the ERSPAN III header, which stays."""
     start: bytes = b""
     """Octets at the start of the stamp."""
     fixed: tuple[tuple[Part, int, int], ...] = ()

@@ -7,7 +7,7 @@ conversion.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, overload
 
@@ -325,6 +325,17 @@ class Batch:
             record_length=captured,
             first=first,
         )
+
+
+def first_frames(batches: Iterable[Batch], limit: int | None) -> Iterator[Batch]:
+    """Yield at most ``limit`` frames of the batches; ``None`` yields all frames."""
+    left = limit
+    for batch in batches:
+        if left is not None and len(batch) >= left:
+            yield batch.select(range(left))
+            return
+        yield batch
+        left = None if left is None else left - len(batch)
 
 
 def _each(values: ArrayLike, count: int) -> Int64:

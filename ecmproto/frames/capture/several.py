@@ -298,11 +298,9 @@ class _Appending(Joining):
     @property
     def file_warnings(self) -> list[str]:
         """Warnings of files, with the file names."""
-        return [*self._closed_warnings, *self._of_reader()]
-
-    def _of_reader(self) -> list[str]:
         reader = self._reader
-        return [] if reader is None else [f"{reader.path}: {text}" for text in reader.warnings]
+        own = [] if reader is None else [f"{reader.path}: {text}" for text in reader.warnings]
+        return [*self._closed_warnings, *own]
 
     def _next(self) -> None:
         """Open the next readable file, if there is one."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.batch.parse_tables import repeated_formats
-from ecmproto.frames.columns.column import Column, Stretches, Texts, every_row, fields_named
+from ecmproto.frames.columns.column import Column, Stretches, Texts, bounds_of, every_row, fields_named
 from ecmproto.frames.columns.extraction import Columns, empty_of
 from ecmproto.frames.columns.octets import BLOCK, copy, load_4
 from ecmproto.frames.columns.text.digits import dotted, grouped, hex_octets, separated_octets
@@ -85,9 +85,7 @@ def is_repeated(field: FilterField, ethertypes: EtherTypes = DEFAULT) -> bool:
     return len(set(formats)) < len(formats) or any(cls in _repeated(ethertypes) for cls in formats)
 
 
-@functools.lru_cache(maxsize=8)
-def _repeated(ethertypes: EtherTypes) -> frozenset[Any]:
-    return repeated_formats(ethertypes)
+_repeated = functools.lru_cache(maxsize=8)(repeated_formats)
 
 
 def _value_type(field: FilterField, addresses: Addresses) -> Any:
@@ -210,16 +208,12 @@ def _flat(column: Column, kind: Any, presence: _Presence) -> Any:
     values = column.values
     if isinstance(values, Stretches):
         octets, _ = values.packed()
-        bounds = np.zeros(presence.column.frames + 1, np.int32)
-        np.cumsum(presence.spread(values.octets), out=bounds[1:])
+        bounds = bounds_of(presence.spread(values.octets), np.int32)
         buffers = [presence.bits, pa.py_buffer(bounds), pa.py_buffer(octets)]
         return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
     if pa.types.is_string(kind):
         text, ends = address_texts(cast("AddressKind", column.kind), np.asarray(values))
-        bounds = ends
-        if not presence.is_whole:
-            bounds = np.zeros(presence.column.frames + 1, np.int32)
-            np.cumsum(presence.spread(np.diff(ends)), out=bounds[1:])
+        bounds = ends if presence.is_whole else bounds_of(presence.spread(np.diff(ends)), np.int32)
         return pa.StringArray.from_buffers(
             len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text), presence.bits
         )
@@ -250,8 +244,7 @@ def _strings(texts: Iterable[str]) -> Any:
     """
     pa = arrow()
     octets = [text.encode() for text in texts]
-    bounds = np.zeros(len(octets) + 1, np.int32)
-    np.cumsum([len(each) for each in octets], out=bounds[1:])
+    bounds = bounds_of([len(each) for each in octets], np.int32)
     return pa.StringArray.from_buffers(len(octets), pa.py_buffer(bounds), pa.py_buffer(b"".join(octets)))
 
 
@@ -273,8 +266,7 @@ def _text(array: Any) -> Any:
     pa = arrow()
     if pa.types.is_list(array.type):
         words = _text(array.flatten())
-        bounds = np.zeros(len(array) + 1, np.int32)
-        np.cumsum(array.value_lengths().fill_null(0).to_numpy(), out=bounds[1:])
+        bounds = bounds_of(array.value_lengths().fill_null(0), np.int32)
         kind = pa.list_(pa.field("item", words.type, nullable=False))
         return pa.ListArray.from_arrays(pa.array(bounds), words, kind, mask=array.is_null())
     if pa.types.is_string(array.type):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ecmproto.arguments import listed
 from ecmproto.errors import SpecError
@@ -36,6 +36,14 @@ def every_row(frames: int) -> NDArray[np.int32]:
     return every[:frames]
 
 
+def bounds_of(counts: ArrayLike, kind: DTypeLike = np.int64) -> NDArray[Any]:
+    """Return the offsets of consecutive lists of ``counts`` values, followed by the number of all values."""
+    counts = np.asarray(counts)
+    bounds = np.zeros(len(counts) + 1, kind)
+    np.cumsum(counts, out=bounds[1:])
+    return bounds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stretches:
     """Octet strings of any length that are not copied.
@@ -61,8 +69,7 @@ class Stretches:
 
     def packed(self) -> tuple[Octets, Int64]:
         """Return the concatenated strings, and the offset of each string followed by the total length."""
-        bounds = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(self.octets, out=bounds[1:])
+        bounds = bounds_of(self.octets)
         out = np.empty(int(bounds[-1]), np.uint8)
         copy_octets(self.buffer, fixed(self.start), fixed(self.octets), fixed(bounds[1:]), out)
         return out, bounds
@@ -70,8 +77,7 @@ class Stretches:
     def any_bits(self) -> NDArray[np.bool_]:
         """Return a mask of the strings that have any bit set."""
         packed, bounds = self.packed()
-        before = np.zeros(len(packed) + 1, np.int64)
-        np.cumsum(packed != 0, out=before[1:])
+        before = bounds_of(packed != 0)
         result: NDArray[np.bool_] = before[bounds[1:]] != before[bounds[:-1]]
         return result
 
@@ -162,9 +168,7 @@ class Column:
     @property
     def bounds(self) -> Int64:
         """Offset of the first value of each frame, followed by the number of values."""
-        bounds = np.zeros(self.frames + 1, np.int64)
-        np.cumsum(np.bincount(self.rows, minlength=self.frames), out=bounds[1:])
-        return bounds
+        return bounds_of(np.bincount(self.rows, minlength=self.frames))
 
     def select(self, indices: Any) -> Column:
         """Return a column of the same frames with the values at indices, or selected by a mask."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 from ecmproto.arguments import checked
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, open_captures
+from ecmproto.frames.capture.batch import first_frames
 from ecmproto.frames.capture.names import is_pipe
 from ecmproto.frames.capture.writer import Sink, open_sink
 from ecmproto.frames.columns.arrow import Addresses, Repeated, dictionary_schema, record_batch_of, schema_of
@@ -74,16 +75,19 @@ def batch_tasks(
 
     Any thread can run a task, in any order.
     """
-    compiled = _compiled(filter) if isinstance(filter, str) else filter
-    for batch in watch(_up_to(limit, reader)):
+    if isinstance(filter, str):
+        from ecmproto.frames.filter import compile_filter  # loading the parser takes a tenth of a second
+
+        filter = compile_filter(filter)
+    for batch in watch(first_frames(reader, limit)):
         # Interfaces that are described later are appended, so the interfaces of this batch are known.
         made = partial(_columns_of, interfaces=reader.interfaces, names=names, ethertypes=ethertypes)
-        if DISPLAYED not in (*names(), *(() if compiled is None else compiled.fields)):
-            yield partial(made, batch, filter=compiled)
-        elif compiled is None:
+        if DISPLAYED not in (*names(), *(() if filter is None else filter.fields)):
+            yield partial(made, batch, filter=filter)
+        elif filter is None:
             yield partial(made, batch.displayed(), filter=None)
         else:  # depends on the frames displayed before
-            yield partial(_same, made(batch, filter=compiled, displayed=True))
+            yield partial(_same, made(batch, filter=filter, displayed=True))
 
 
 def _columns_of(
@@ -163,24 +167,6 @@ def read_table(
     )
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     return pa.Table.from_batches(list(batches), schema)
-
-
-def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield at most ``limit`` frames of the batches; the last batch may be cut."""
-    left = limit
-    for batch in batches:
-        if left is not None and len(batch) >= left:
-            yield batch.select(range(left))
-            return
-        yield batch
-        left = None if left is None else left - len(batch)
-
-
-def _compiled(text: str) -> Filter:
-    # loading the parser takes a tenth of a second
-    from ecmproto.frames.filter import compile_filter
-
-    return compile_filter(text)
 
 
 def fields_present(

@@ -56,17 +56,13 @@ in the output of that width.
 _ADDRESS_OCTETS = 6
 
 
-def number_dtype(bits: int, *, signed: bool) -> np.dtype[Any]:
-    """Return the narrowest dtype for numbers of ``bits`` bits."""
-    index = (bits > 8) + (bits > 16) + (bits > 32)
-    return np.dtype((_SIGNED if signed else _UNSIGNED)[index])
-
-
 def dtype_of(field: Field) -> np.dtype[Any]:
-    """Return the dtype of a field of fixed width: the dtype of its numbers, or ``uint8`` for octets."""
+    """Return the narrowest dtype for the numbers of a field of fixed width, or ``uint8`` for octets."""
     if not field.is_number:
         return np.dtype(np.uint8)
-    return number_dtype(field.bits or 0, signed=field.kind == "sint")
+    bits = field.bits or 0
+    index = (bits > 8) + (bits > 16) + (bits > 32)
+    return np.dtype((_SIGNED if field.kind == "sint" else _UNSIGNED)[index])
 
 
 def empty_values(field: Field, count: int) -> NDArray[Any]:

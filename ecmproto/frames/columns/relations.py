@@ -148,7 +148,7 @@ def within(values: Values, items: Sequence[Item]) -> Mask:
         return _within_numbers(values, items)
     if isinstance(values, np.ndarray) and values.shape[1] <= MAX_NUMBER_OCTETS:
         return _within_numbers(as_numbers(values), _as_numbers(items, values.shape[1]))
-    return _for_each(_python(values), len(values), membership_test(items))
+    return _for_each(octet_strings(values), len(values), membership_test(items))
 
 
 def _equals_item(values: Values, item: Item) -> Mask:
@@ -203,8 +203,8 @@ def matched(values: Values, pattern: bytes) -> Mask:
         return _for_texts(values, holds)
     if isinstance(values, np.ndarray) and values.shape[1] <= MAX_NUMBER_OCTETS:
         _, firsts, inverse = np.unique(as_numbers(values), return_index=True, return_inverse=True)
-        return _for_each(_python(values[firsts]), len(firsts), holds)[inverse]
-    return _for_each(_python(values), len(values), holds)
+        return _for_each(octet_strings(values[firsts]), len(firsts), holds)[inverse]
+    return _for_each(octet_strings(values), len(values), holds)
 
 
 def _for_texts(values: Texts, holds: Callable[[str], bool]) -> Mask:
@@ -213,10 +213,6 @@ def _for_texts(values: Texts, holds: Callable[[str], bool]) -> Mask:
 
 def _for_each(values: Iterable[Value], count: int, holds: Callable[[Any], bool]) -> Mask:
     return np.fromiter(map(holds, values), np.bool_, count)
-
-
-def _python(values: Octets | Stretches) -> Iterable[bytes]:
-    return iter(octet_strings(values))
 
 
 MAX_NUMBER_OCTETS = 8

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.capture import open_captures
 from ecmproto.frames.capture.batch import Batch, Interface
-from ecmproto.frames.columns.column import Column, Int64, Octets, Stretches, Texts, Values
+from ecmproto.frames.columns.column import Column, Int64, Stretches, Texts, Values
 from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.frames.columns.files import CapturePath
 from ecmproto.frames.columns.layers import BatchLayers, find_layers, frames_of, sampled_frames
@@ -546,18 +546,14 @@ def _bitwise_and(left: FrameValues, right: Values) -> Iterator[FrameValues]:
     assert not isinstance(values, Texts)
     assert not isinstance(right, Texts)
     if isinstance(values, np.ndarray) and isinstance(right, np.ndarray):
-        common = integers_anded(values, right) if values.ndim == 1 else _rows_anded(values, right)
+        width = min(values.shape[-1], right.shape[-1])
+        rows = values.ndim > 1
+        common = values[:, :width] & right[:, :width] if rows else integers_anded(values, right)
         yield FrameValues(rows=left.rows, values=common)
         return
     one, other = octet_strings(values), octet_strings(right)
     for part in portions(shorter(one, other)):
         yield FrameValues(rows=left.rows[part], values=bitwise_and(one.select(part), other.select(part)))
-
-
-def _rows_anded(left: Octets, right: Octets) -> Octets:
-    width = min(left.shape[1], right.shape[1])
-    common: Octets = left[:, :width] & right[:, :width]
-    return common
 
 
 def integers_anded(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:

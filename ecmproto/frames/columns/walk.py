@@ -289,6 +289,18 @@ def walk(
             # Only the first error of a frame is recorded.
             if after + missing > reach:
                 _record_error(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
+        if not broken and tables.sequenced[layer, CLOSED_BY] != NO_LAYER:
+            closing = tables.sequenced[layer, CLOSED_BY]
+            value = number_in(buffer, pos, tables.sequenced, layer, SELECTED)
+            chain = tables.chains[tables.sequenced[layer, CHAINS_ROW], value]
+            whole_stop, whole_reach = stop, reach
+            fixed = tables.fixed[closing]
+            reach -= fixed
+            if reach < after:
+                _record_error(errors, row, closing, after - begin, SHORT, fixed, stop - after)
+                broken = True
+            else:
+                stop = min(stop, reach)
         if broken:
             settled = False
             if after < end:
@@ -298,24 +310,6 @@ def walk(
                 last = DATA_NUMBER
             pos = end
             break
-        if tables.sequenced[layer, CLOSED_BY] != NO_LAYER:
-            closing = tables.sequenced[layer, CLOSED_BY]
-            value = number_in(buffer, pos, tables.sequenced, layer, SELECTED)
-            chain = tables.chains[tables.sequenced[layer, CHAINS_ROW], value]
-            whole_stop, whole_reach = stop, reach
-            fixed = tables.fixed[closing]
-            reach -= fixed
-            if reach < after:
-                _record_error(errors, row, closing, after - begin, SHORT, fixed, stop - after)
-                settled = False
-                if after < end:
-                    trace(cache, layers, DATA_NUMBER, after - begin, end - after)
-                    layers += 1
-                    node = step(paths, node, DATA_NUMBER)
-                    last = DATA_NUMBER
-                pos = end
-                break
-            stop = min(stop, reach)
         if closing != NO_LAYER:
             pos = after
             layer = tables.chain[chain]

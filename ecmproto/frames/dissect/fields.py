@@ -102,12 +102,7 @@ class FieldReader:
     def _compiled(self, chain: Chain) -> list[Text]:
         path = path_of(chain)
         values = [list(_cell_values(path, each)) for each in self.requests]
-        return [compiled([_cell(each)]) if each else _empty for each in values]
-
-
-def _empty(view: View) -> str:
-    """Return the text of a missing field."""
-    return ""
+        return [compiled([_cell(each)]) if each else lambda _: "" for each in values]
 
 
 def _request(name: str) -> FieldRequest:

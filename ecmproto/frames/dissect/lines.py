@@ -263,11 +263,6 @@ def describe(frame: Frame) -> tuple[str, str]:
     return kind(view), summary(view)
 
 
-def unknown_text(linktype: int) -> str:
-    """Return the link type as the text for a frame without addresses."""
-    return f"link type {linktype_name(linktype)} ({linktype})"
-
-
 Formats: TypeAlias = "tuple[type[Layer], ...]"
 """Formats of the layers of a frame, outermost first."""
 
@@ -760,9 +755,12 @@ def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | O
 # Equal parts must return the same function, because words are identified by their function.
 @functools.cache
 def _addresses_word(parts: _Parts) -> Callable[..., str]:
-    return lambda *values: (
-        f"{_joined_word(parts, values[:-1]) or unknown_text(values[-1]):<{ADDRESSES_WIDTH}}"
-    )
+    def text(*values: Any) -> str:
+        *own, linktype = values
+        shown = _joined_word(parts, own) or f"link type {linktype_name(linktype)} ({linktype})"
+        return f"{shown:<{ADDRESSES_WIDTH}}"
+
+    return text
 
 
 def _joined_word(parts: _Parts, values: Sequence[Any]) -> str:

@@ -555,9 +555,7 @@ def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
 
 
 def bit_pattern(value: int, offset: int, bits: int, width: int) -> str:
-    """Return the bits of a field in a word of ``width`` bits, in Wireshark's notation: ``011. .... ....
-    ....``.
-    """
+    """Return the bits of a field in a word of ``width`` bits, in Wireshark's notation: ``011. ....``."""
     digits = f"{value & (1 << bits) - 1:0{bits}b}"
     row = "." * offset + digits + "." * (width - offset - bits)
     return " ".join(row[i : i + 4] for i in range(0, width, 4))
@@ -635,29 +633,21 @@ def _pause_text(quanta: int) -> str:
     return f"quanta = {format_time(quanta_to_ns(quanta, _LINK_BPS))} at 10 Gb/s"
 
 
-def _part_meaning(part: BitPart, number: int) -> str:
-    return part.names.get(number, "")
-
-
 @functools.cache
 def _ethertype(ethertypes: EtherTypes) -> Callable[[int], str]:
-    return functools.partial(ethertype_text, ethertypes)
+    """Return a function from an EtherType or 802.3 length to its meaning; "" if unknown."""
+    return lambda value: LENGTH if value <= MAX_LENGTH else ethertype_names(ethertypes).get(value, "")
 
 
 @functools.cache
 def _named_part(part: BitPart) -> Callable[[int], str]:
-    return functools.partial(_part_meaning, part)
+    return lambda number: part.names.get(number, "")
 
 
 @functools.cache
 def _named(cls: type[Layer], key: str) -> Callable[[int], str]:
     field = next(field for field in cls.layout if field.key == key)
     return functools.partial(meaning_of, field)
-
-
-def ethertype_text(ethertypes: EtherTypes, value: int) -> str:
-    """Return the meaning of a number in an EtherType field: a protocol or an 802.3 length; "" if unknown."""
-    return LENGTH if value <= MAX_LENGTH else ethertype_names(ethertypes).get(value, "")
 
 
 LENGTH = "octets, an 802.3 length"

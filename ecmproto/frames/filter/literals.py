@@ -316,8 +316,9 @@ def text_of(test: Test) -> str:
         case Present():
             return _operand(test.operand)
         case Comparison():
-            left, right = _operand(test.left), _right(test.right)
-            return f"{_quantified(test)}{left} {_operator(test)} {right}"
+            every = "all " if test.every and test.relation not in ("==", "!=") else ""
+            operator = _OPERATORS.get((test.relation, test.every), test.relation)
+            return f"{every}{_operand(test.left)} {operator} {_right(test.right)}"
         case Match():
             return f"{'all ' * test.every}{_operand(test.operand)} matches {string_text(test.pattern)}"
         case Membership():
@@ -337,14 +338,6 @@ def _within(test: Test) -> str:
 
 
 _OPERATORS = {("==", True): "===", ("!=", False): "!=="}
-
-
-def _operator(test: Comparison) -> str:
-    return _OPERATORS.get((test.relation, test.every), test.relation)
-
-
-def _quantified(test: Comparison) -> str:
-    return "all " if test.every and test.relation not in ("==", "!=") else ""
 
 
 def _item(item: Item) -> str:

@@ -23,7 +23,7 @@ from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
 from ecmproto.frames.batch.inner import InnerReader, open_innermost, sflow_reports
 from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.capture import Batch, CaptureReader
-from ecmproto.frames.capture.batch import ETHERNET, Interface
+from ecmproto.frames.capture.batch import ETHERNET, Interface, first_frames
 from ecmproto.frames.capture.forked import PART_OCTETS, Done, ForkedCapture
 from ecmproto.frames.columns import extract
 from ecmproto.frames.columns.threads import new_pool
@@ -330,7 +330,8 @@ class Accumulator:
         mirrored = any(
             one.wrapper and each.frames for one, each in zip(known, statistics.interfaces, strict=False)
         )
-        return notes_on(statistics, self._pauses.untimed, cut_short=self._pauses.cut_short, mirrored=mirrored)
+        notes = _notes(statistics, self._pauses.untimed, self._pauses.cut_short, mirrored)
+        return dataclasses.replace(statistics, notes=tuple(notes))
 
     def _left_out(self) -> Mapping[str, int]:
         """Return for each full list the number of frames without a row."""
@@ -518,7 +519,7 @@ def add_all(
     ``watch`` wraps the iterator of batches, for example to show progress. ``filtering`` returns a context
     manager that is entered while the filter runs on a batch. ``pool`` is the executor that the filter uses.
     """
-    for batch in watch(_up_to(reader, limit)):
+    for batch in watch(first_frames(reader, limit)):
         mask = None
         if filter is not None:
             from ecmproto.frames.columns.selection import selected
@@ -597,18 +598,6 @@ class ForkedCounting:
         return reader if self._outer else InnerReader(reader, ethertypes=self._ethertypes)
 
 
-def _up_to(reader: CaptureReader, limit: int | None) -> Iterator[Batch]:
-    left = limit
-    for batch in reader:
-        if left is None:
-            yield batch
-            continue
-        yield batch if len(batch) <= left else batch.select(range(left))
-        left -= len(batch)
-        if left <= 0:
-            return
-
-
 _LEFT_OUT_OF = {
     "congestion_points": f"about congestion points beyond the first {MAX_POINTS} of a mechanism",
     "message_flows": f"about flows beyond the first {MAX_FLOWS} of a mechanism",
@@ -622,19 +611,11 @@ _LEFT_OUT_OF = {
 }
 
 
-def notes_on(
-    statistics: Statistics, untimed_pauses: int, *, cut_short: bool = False, mirrored: bool = False
-) -> Statistics:
-    """Return ``statistics`` with notes.
-
-    ``untimed_pauses`` is the number of pause frames without a time. ``cut_short`` has the same meaning as in
-    `PauseCounts`. ``mirrored`` is whether a mirror sent the frames.
-    """
-    notes = _notes(statistics, untimed_pauses, cut_short, mirrored)
-    return dataclasses.replace(statistics, notes=tuple(notes))
-
-
 def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool, mirrored: bool) -> Iterator[str]:
+    """Yield notes; ``untimed_pauses`` is the number of pause frames without a time.
+
+    ``cut_short`` has the same meaning as in `PauseCounts`. ``mirrored`` is whether a mirror sent the frames.
+    """
     if not statistics.frames:
         return
     if statistics.sample is None:

@@ -12,9 +12,7 @@ from typing import Any, TypeAlias
 from ecmproto.units import UNIT_TEXTS
 
 Columns: TypeAlias = Mapping[str, str | Callable[[Any, Any], object]]
-"""Column headings of a table. Each heading maps to a name for `value_of` or to a function of the row and the
-whole object.
-"""
+"""Headings of a table, each with a name for `value_of` or a function of the row and the whole object."""
 
 ABSENT = "–"
 """Text for a missing value."""

@@ -104,7 +104,9 @@ class NeighbourCounts:
             count, lldpdu = (0, b"") if before is None else (before.frames, before.lldpdu)
             if before is None or before.octets != octets:
                 frame = decoded_frame(frames, ethertypes, row)
-                lldpdu = lldpdu if _is_goodbye(frame) else _lldpdu(frame) or lldpdu
+                goodbye = any(tlv.type == _TIME_TO_LIVE and tlv.value == bytes(2) for tlv in frame.all(TLV))
+                parts = [value.build() for value in frame.layers if isinstance(value, LLDPPart)]
+                lldpdu = lldpdu if goodbye else b"".join(parts) or lldpdu
             self.latest[interface, source] = Latest(count + 1, number, time_ns, octets, lldpdu)
 
     def join(self, later: NeighbourCounts, interfaces: int = 0, frames: int = 0) -> None:
@@ -131,14 +133,6 @@ class NeighbourCounts:
             neighbour_of(interface, address_octets(source), latest)
             for (interface, source), latest in sorted(self.latest.items())
         )
-
-
-def _lldpdu(frame: Frame) -> bytes:
-    return b"".join(value.build() for value in frame.layers if isinstance(value, LLDPPart))
-
-
-def _is_goodbye(frame: Frame) -> bool:
-    return any(tlv.type == _TIME_TO_LIVE and tlv.value == bytes(2) for tlv in frame.all(TLV))
 
 
 def neighbour_of(interface: int, source: bytes | None, latest: Latest) -> Neighbour:

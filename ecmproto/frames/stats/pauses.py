@@ -46,9 +46,7 @@ _CANDIDATES = 32
 within one detection time, every other candidate is dropped.
 """
 REACTION_NS = 100_000
-"""Time after the start of a pause, in ns, in which frames may still arrive from the stopped port. Such frames
-were in transmission when the pause started.
-"""
+"""Time in ns in which frames that were in transmission at the start of a pause may still arrive."""
 DETECT_NS, RESTORE_NS = 200 * 10**6, 400 * 10**6
 
 
@@ -106,17 +104,13 @@ class PauseState(NamedTuple):
     left: Int64
     """Number of frames that left the stopped port during a pause, by sender and class."""
     fronts: Int64
-    """Candidates for the start of a storm, by sender and class. Each candidate consists of a time, and of the
-    values of ``paused`` and ``left`` at this time.
-    """
+    """Candidates for the start of a storm, by sender and class: a time, and ``paused`` and ``left`` then."""
     candidates: Int64
     """Number of candidates, by sender and class."""
     storm: Int64
     """Row of the current storm, by sender and class. NO_STORM means that there is no storm."""
     calm: Int64
-    """First time at which a restoration time without pause had elapsed, by sender and class. NEVER means that
-    there was no such time so far.
-    """
+    """First time after a restoration time without pause, by sender and class. NEVER means none so far."""
     port_until: Int64
     """End of the latest pause of any sender, by interface and class."""
     port_first: Int64
@@ -317,13 +311,7 @@ def play(
     of the same interface is applied at the time of the previous frame. A negative ``enabled`` marks a frame
     that left the port which the sender stops. The value is then −1 minus the priority of the frame.
     """
-    until, last, paused, requested, ended = (
-        state.until,
-        state.last,
-        state.paused,
-        state.requested,
-        state.ended,
-    )
+    until, last, paused, requested, ended = state[:5]
     port_of, rate_bps, lane, lanes, opened = state.port, state.rate_bps, state.lane, state.lanes, state.open
     port_until, port_last, port_paused = state.port_until, state.port_last, state.port_paused
     for i in range(len(sender)):
@@ -635,7 +623,11 @@ class PauseCounts:
         ``before`` is the state of ``later`` after the stored frames.
         """
         here, other = self._state, later._state
-        ports = self._ports_of(later, numbers)
+        ports = {  # the interface row of each interface row of ``later``
+            int(other.port[who]): int(here.port[own])
+            for who, own in enumerate(numbers[: later._known].tolist())
+            if own != NO_NUMBER
+        }
         ends = here.port_last.copy()
         for theirs, ours in ports.items():
             if before.port_first[theirs] == NEVER:
@@ -667,14 +659,6 @@ class PauseCounts:
             here.last[own] = max(int(here.last[own]), int(other.last[who]))
         self._add_ports(later, before, ports)
         self._add_lanes(later, numbers)
-
-    def _ports_of(self, later: PauseCounts, numbers: Int64) -> dict[int, int]:
-        """Return a mapping of the interface rows of ``later`` to the interface rows of this count."""
-        return {
-            int(later._state.port[who]): int(self._state.port[own])
-            for who, own in enumerate(numbers[: later._known].tolist())
-            if own != NO_NUMBER
-        }
 
     def _add_ports(self, later: PauseCounts, before: PauseState, ports: dict[int, int]) -> None:
         here, other = self._state, later._state

@@ -96,16 +96,11 @@ class _Reader:
         left_out = getattr(subject, "NOT_STATE", ())
         attributes = {}
         for name, value in sorted(vars(subject).items()):
-            if name in left_out or self._is_given(value):
-                continue
-            attributes[name] = self.plain(value, f"{type(subject).__name__}.{name}")
+            cls = type(value)
+            is_setting = is_frozen(cls) and _name_of(cls) not in _VALUES
+            if not (name in left_out or isinstance(value, self._given) or is_setting):
+                attributes[name] = self.plain(value, f"{type(subject).__name__}.{name}")
         return {_KIND: "object", _OF: attributes}
-
-    def _is_given(self, value: object) -> bool:
-        if isinstance(value, self._given):
-            return True
-        cls = type(value)
-        return is_frozen(cls) and _name_of(cls) not in _VALUES
 
     def plain(self, value: Any, where: str) -> Plain:
         """Return a value as plain data. ``where`` is the name of the value in a TypeError."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -677,21 +677,10 @@ class _About(NamedTuple):
 
 def of_sample(traffic: RoceTraffic) -> RoceTraffic:
     """Return the traffic of a sample without the values that need all frames."""
-    pairs = tuple(
-        dataclasses.replace(
-            each,
-            psn_gaps=None,
-            psns_missing=None,
-            psn_repeats=None,
-            delay_ns=None,
-            go_backs=None,
-            selective_repeats=None,
-            unasked_repeats=None,
-        )
-        for each in traffic.queue_pairs
-    )
-    pairs = tuple(sorted(pairs, key=lambda each: (-each.trouble, -each.frames)))
-    return dataclasses.replace(traffic, queue_pairs=pairs, delay_ns=None, delay_quarters=())
+    unknown: dict[str, Any] = dict.fromkeys((*_SUMS[_GAPS:_NAKS], "delay_ns"))
+    pairs = [dataclasses.replace(each, **unknown) for each in traffic.queue_pairs]
+    pairs.sort(key=lambda each: (-each.trouble, -each.frames))
+    return dataclasses.replace(traffic, queue_pairs=tuple(pairs), delay_ns=None, delay_quarters=())
 
 
 def _joined(delays: Distributions, rows: list[int]) -> Distributions:

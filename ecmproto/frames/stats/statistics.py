@@ -360,9 +360,7 @@ class ClassPause:
     recent_paused_ns: int | None = field(default=None, metadata=_LEFT_OUT)
     """Duration of the latest pause so far in ns, or ``None`` if several senders are combined."""
     expired: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Number of expired pauses, or ``None`` if several senders are combined. An expired pause was neither
-    renewed nor ended by a frame.
-    """
+    """Number of pauses that no frame renewed or ended, or ``None`` if several senders are combined."""
     paused_ns_over_time: tuple[int, ...] = field(repr=False, default=())
 
     @property
@@ -659,9 +657,7 @@ class QueuePair:
     about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
     """Queue pairs of the flows that the CNPs and acknowledges in this row may refer to."""
     about_by: str = field(metadata=in_json(plain=_or_null))
-    """Evidence for ``about``: "acknowledged", "only one" or "one of". The text is empty if the capture does
-    not contain the flow.
-    """
+    """Evidence for ``about``: "acknowledged", "only one", "one of", or "" without the flow in the capture."""
     cnps_against: int
     """Number of CNPs that were sent back because of these frames, as far as this relation is certain."""
     naks_against: Mapping[str, int] = field(metadata=in_json(also="refusals_against"))
@@ -747,9 +743,7 @@ class RoceTraffic:
     delay_quarters: tuple[tuple[int, int, int], ...] = field(
         repr=False, metadata=in_json("cnp_delay_histogram", plain=_delay_histogram)
     )
-    """Histogram of the CNP delay: minimum of the bucket, minimum of the next bucket, and count. Four buckets
-    cover each doubling of the delay.
-    """
+    """Histogram of the CNP delay, four buckets per doubling: minimum, minimum of the next bucket, count."""
     frames_over_time: tuple[int, ...] = field(repr=False)
     ect_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ect_frames_over_time"))
     ce_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ce_frames_over_time"))
@@ -774,9 +768,7 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
-    """Upper bound. The bound is ``None`` if every N-th frame was sampled, because such a sample can be in
-    step with the traffic.
-    """
+    """Upper bound, or ``None`` if every N-th frame was sampled, which can be in step with the traffic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -962,15 +954,11 @@ def _entries(cls: type[Any]) -> Sequence[tuple[str, str, Callable[[Any], Any] | 
     for each in dataclasses.fields(cls):
         name = each.metadata.get("name")
         if name != "":
-            plain = each.metadata.get("plain") or _itself
+            plain = each.metadata.get("plain") or (lambda value: value)
             entries.append((each.name if name is None else name, each.name, plain))
         also = each.metadata.get("also", ())
         entries += [("*" if more[0] == "*" else more, more.lstrip("*"), None) for more in also]
     return entries
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _plain(value: Any, whole: object) -> Any:

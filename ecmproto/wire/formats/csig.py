@@ -20,11 +20,6 @@ SIGNALS = {
 """Names of the signals. A tag contains the path's minimum for the first two, and otherwise the maximum."""
 
 
-def signal_text(signal: int) -> str:
-    """Return the name of a signal."""
-    return SIGNALS.get(signal) or f"signal {signal}"
-
-
 @layer("csig", title="CSIG compact tag", source=_SOURCE)
 class CSIG(Layer):
     """Tag of data frames. Each hop that is more congested than the tag's value replaces the value."""
@@ -38,6 +33,9 @@ class CSIG(Layer):
         length_name="csig.len",
     )  # fmt: skip
     counted_as = "CSIG tag"
-    summary = Summary(tag="CSIG {t:signal} {s} at {lm}", styles={"signal": signal_text})
+    summary = Summary(
+        tag="CSIG {t:signal} {s} at {lm}",
+        styles={"signal": lambda signal: SIGNALS.get(signal) or f"signal {signal}"},
+    )
     announced_by = "csig"
     next_key = "etype"

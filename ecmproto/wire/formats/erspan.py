@@ -20,11 +20,6 @@ TICK_NS = {0: 100_000, 1: 100}
 """Units of timestamps in ns, by code. Codes without an entry have no usable unit."""
 
 
-def direction_text(direction: int) -> str:
-    """Return the name of a direction."""
-    return _DIRECTIONS[direction]
-
-
 @layer("erspan", title="ERSPAN II", source=_SOURCE)
 class ERSPAN(Wrapper):
     """Header of ERSPAN type II, with the session and port of a mirrored frame."""
@@ -81,4 +76,6 @@ class ERSPAN3(Wrapper):
     sequences = {1: (Platform,)}
     wraps = {0: Ethernet, 2: Packet}
     session_key = "session"
-    summary = Summary(tag="ERSPAN {session} {direction:direction}", styles={"direction": direction_text})
+    summary = Summary(
+        tag="ERSPAN {session} {direction:direction}", styles={"direction": _DIRECTIONS.__getitem__}
+    )

@@ -302,11 +302,6 @@ class IETH(_Extended):
     r_key: int = uint(32, default=0, base="hex", doc="remote key", name="infiniband.ieth")
 
 
-def opcode_text(opcode: int) -> str:
-    """Return the name of an opcode."""
-    return OPCODES.get(opcode) or f"opcode {opcode:#04x}"
-
-
 def _outer(dscp: int, ecn: int) -> dict[type[Layer], dict[str, int | bytes]]:
     # no router may fragment a packet: the invariant CRC is at its end (IBTA A17.4.5.2)
     return {IPv4: {"dsfield": dscp << 2 | ecn, "flags": 2}, IPv6: {"tclass": dscp << 2 | ecn}}
@@ -345,7 +340,11 @@ def _sequences() -> dict[int, tuple[type[Layer], ...]]:
 
 CE_MARK = " CE"
 """Congestion mark in summary lines."""
-_STYLES = {"opcode": opcode_text, "qp": hex, "syndrome": syndrome_text}
+_STYLES: Mapping[str, Callable[..., str]] = {
+    "opcode": lambda opcode: OPCODES.get(opcode) or f"opcode {opcode:#04x}",
+    "qp": hex,
+    "syndrome": syndrome_text,
+}
 _CLAUSES: Mapping[str, Clause] = {
     "ends": First(("{ip.src} → {ip.dst} ", "{ipv6.src} → {ipv6.dst} ", "{grh.sgid} → {grh.dgid} ", "")),
     "between": First(

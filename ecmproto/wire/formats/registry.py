@@ -382,12 +382,7 @@ CAPTURE_FIELDS = (
     ("frame.interface_id", "uint", "", "interface of its section of the capture, from 0"),
     ("frame.protocols", "text", "", "the layers, outermost first"),
     ("frame.error", "text", "", "error of a malformed frame"),
-    (
-        CRC_STATUS,
-        "text",
-        "",
-        "status of RoCE's invariant CRC: good, bad, or unverified if truncated",
-    ),
+    (CRC_STATUS, "text", "", "status of RoCE's invariant CRC: good, bad, or unverified if truncated"),
     ("eth.padding", "octets", "", "zero octets that fill the frame up to 60"),
     ("eth.trailer", "octets", "", "other octets after the last layer"),
     ("eth.fcs", "octets", "", "frame check sequence, where the capture has it"),

@@ -8,7 +8,7 @@ not dissected. Summaries include the addresses of the lower layers.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from scapy.compat import raw
@@ -72,18 +72,11 @@ class EtypeField(XShortEnumField):
         return str(super().i2repr_one(pkt, x))
 
 
-def is_variable(field: Any) -> bool:
-    """Return whether a field is the variable last field of a layer."""
-    return isinstance(field.fld if isinstance(field, ConditionalField) else field, StrField)
-
-
-def fixed_octets(cls: type[Packet]) -> int:
+@cache
+def _fixed_octets(cls: type[Packet]) -> int:
     """Return the number of octets of a layer without the variable last field."""
-    widths: list[float] = [field.sz for field in cls.fields_desc if not is_variable(field)]
-    return int(sum(widths))
-
-
-_fixed_octets = lru_cache(maxsize=None)(fixed_octets)
+    fields: list[Any] = [each.fld if isinstance(each, ConditionalField) else each for each in cls.fields_desc]
+    return int(sum(field.sz for field in fields if not isinstance(field, StrField)))
 
 
 def whole_or_raw(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
@@ -174,7 +167,11 @@ class Tag(Packet):
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         """Set the length of the payload if no EtherType is set or known."""
         if self.getfieldval("etype") is None:
-            value = len(pay) if len(pay) <= MAX_LENGTH else _unbounded(self.payload)
+            value = len(pay)
+            if value > MAX_LENGTH:
+                # an LLC payload that is too long for an 802.3 length has this EtherType under Ether (802.1AC
+                # 12.3)
+                value = int(self.payload.overload_fields.get(Ether, {}).get("type", _UNKNOWN_TYPE))
             pkt = pkt[:-2] + struct.pack("!H", value)
         return pkt + pay
 
@@ -192,8 +189,3 @@ class Tag(Packet):
         if self.etype is not None and self.etype <= MAX_LENGTH:
             return s[: self.etype], s[self.etype :]
         return s, None
-
-
-def _unbounded(payload: Packet) -> int:
-    # an LLC payload that is too long for an 802.3 length has this EtherType under Ether (802.1AC 12.3)
-    return int(payload.overload_fields.get(Ether, {}).get("type", _UNKNOWN_TYPE))

@@ -234,9 +234,7 @@ class _Assembler:
                 self._chain(parts, if_true, if_false, is_true=False)
 
     def _chain(self, parts: tuple[Condition, ...], if_true: int, if_false: int, *, is_true: bool) -> None:
-        """Write parts in sequence: after a true part (with ``is_true``) or a false part, the next part is
-        tested.
-        """
+        """Write parts in sequence; the next one is tested after a true part (``is_true``) or a false part."""
         for part in parts:
             following = self.label()
             self.write(part, *((following, if_false) if is_true else (if_true, following)))

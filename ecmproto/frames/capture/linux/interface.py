@@ -97,9 +97,7 @@ def set_mtu(name: str, mtu_octets: int) -> None:
         try:
             fcntl.ioctl(sock.fileno(), _SIOCSIFMTU, request)
         except OSError as error:
-            denied = isinstance(error, PermissionError)
-            got = "a process without CAP_NET_ADMIN" if denied else str(error.strerror)
-            raise InterfaceError(interface=name, needed=f"an MTU of {mtu_octets}", got=got) from error
+            raise _not_set(name, f"an MTU of {mtu_octets}", error) from error
 
 
 def _ask(sock: socket.socket, request: int, name: str) -> bytes:

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,7 +149,10 @@ class PacketSocket:
             # a socket with a protocol would receive from every interface until `bind`
             self.socket: socket.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         except PermissionError as error:
-            raise not_permitted(interface) from error
+            raise InterfaceError(
+                interface=interface, needed="the capability CAP_NET_RAW, to send and receive frames",
+                got="a process without that permission", remedy=REMEDY,
+            ) from error  # fmt: skip
         except OSError as error:
             got = error.strerror or str(error)
             raise InterfaceError(interface=interface, needed="a packet socket", got=got) from error
@@ -239,14 +242,20 @@ class PacketSocket:
         self.socket.close()
 
 
-def not_permitted(interface: str) -> InterfaceError:
-    """Return the error for a process that may not open packet sockets."""
-    return InterfaceError(
-        interface=interface,
-        needed="the capability CAP_NET_RAW, to send and receive frames",
-        got="a process without that permission",
-        remedy=REMEDY,
-    )
+class SocketUser:
+    """Base of users of a packet socket; the socket is closed at the end of a ``with`` block."""
+
+    _socket: PacketSocket
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def open_receiving(

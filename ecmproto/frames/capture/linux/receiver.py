@@ -47,6 +47,7 @@ from ecmproto.frames.capture.linux.packet_socket import (
     TPACKET_V2,
     KernelCounts,
     PacketSocket,
+    SocketUser,
     message_array,
     open_receiving,
     receive_messages,
@@ -67,7 +68,7 @@ CONTROL_OCTETS = 128
 """Length of the control messages of a frame: a time (32) and struct tpacket_auxdata (40)."""
 
 
-class FrameReceiver:
+class FrameReceiver(SocketUser):
     """A receiver of frames from an interface, up to ``frames`` in one call.
 
     Frames wait in a kernel buffer of ``socket_octets``. ``program`` is a BPF program with which the kernel
@@ -95,7 +96,7 @@ class FrameReceiver:
         self._ring: Ring | None = None
         self.frame_octets: int = frame_octets or 0
         """Maximum length of a frame that is not truncated, in octets."""
-        self._socket: PacketSocket = open_receiving(
+        self._socket = open_receiving(
             interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
         )
         self._socket.enlarge(socket_octets)
@@ -185,16 +186,6 @@ class FrameReceiver:
         if not facts.slots:
             return kernel
         return dataclasses.replace(kernel, unread=kernel.received - int(facts.frames))
-
-    def close(self) -> None:
-        """Stop receiving."""
-        self._socket.close()
-
-    def __enter__(self) -> FrameReceiver:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class ReceiveBuffer:

@@ -22,6 +22,7 @@ from ecmproto.frames.capture.linux.packet_socket import (
     DOWN_ERRORS,
     MESSAGE,
     PacketSocket,
+    SocketUser,
     message_array,
     send_messages,
 )
@@ -34,7 +35,7 @@ _FULL = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENOMEM})
 _REFUSED = frozenset({errno.EMSGSIZE, errno.EINVAL})
 
 
-class FrameSender:
+class FrameSender(SocketUser):
     """A sender of unchanged frames on an interface, from the destination address to the last octet before the
     FCS.
 
@@ -75,11 +76,15 @@ class FrameSender:
         done = 0
         while done < len(offset):
             part = slice(done, done + FRAMES)
-            count = self.load(buffer, offset[part], captured[part])
-            pushed = self.push(0, count)
-            done += pushed
-            if pushed < count:
-                break
+            loaded, first = self.messages.load(buffer, offset[part], captured[part]), 0
+            while first < loaded:
+                accepted, error = self.take(first, loaded - first)
+                first += accepted
+                if error:
+                    if not self.failed(error):
+                        return done + first
+                    first += 1
+            done += loaded
         return done
 
     def _send_few(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
@@ -95,25 +100,6 @@ class FrameSender:
                 self.sent += 1
                 self.octets += length
             done += 1
-        return done
-
-    def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Prepare up to `FRAMES` frames for `push` and `take`; return their number.
-
-        ``buffer`` must stay valid.
-        """
-        return self.messages.load(buffer, offset, captured)
-
-    def push(self, first: int, count: int) -> int:
-        """Send ``count`` of the prepared frames from index ``first``; return their number as `send` does."""
-        done = 0
-        while done < count:
-            accepted, error = self.take(first + done, count - done)
-            done += accepted
-            if error:
-                if not self.failed(error):
-                    break
-                done += 1
         return done
 
     def take(self, first: int, count: int) -> tuple[int, int]:
@@ -168,16 +154,6 @@ class FrameSender:
         tagged = (octets[at] == C_TAG >> 8) & (octets[at + 1] == C_TAG & 0xFF)
         limit[whole] += tagged * TAG_OCTETS
         return ~whole | (captured > limit)
-
-    def close(self) -> None:
-        """Stop sending."""
-        self._socket.close()
-
-    def __enter__(self) -> FrameSender:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Messages:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from ecmproto.frames.capture.batch import Int64
 from ecmproto.frames.capture.linux.departures import UNINTERRUPTED_NS, new_counts
 from ecmproto.frames.capture.linux.departures import count_ns as _count_ns
-from ecmproto.frames.capture.linux.packet_socket import MESSAGE, message_array
+from ecmproto.frames.capture.linux.packet_socket import MESSAGE
 from ecmproto.frames.capture.linux.receiver import fence
 from ecmproto.frames.capture.linux.wires import (
     CLOCK_MONOTONIC,
@@ -178,11 +178,6 @@ def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False
     facts.schedstat, facts.schedstat_at = -1, worker.schedstat.ctypes.data
     facts.second, facts.alone, facts.spin_ns = int(second), int(alone), spin_ns
     return worker
-
-
-def new_messages(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Return ``count`` messages with one part each, and their parts."""
-    return message_array(count)
 
 
 @inlined

@@ -24,7 +24,7 @@ from ecmproto.errors import InterfaceError, ParameterError
 from ecmproto.frames.capture.batch import Int64
 from ecmproto.frames.capture.linux.departures import percentile_ns
 from ecmproto.frames.capture.linux.interface import InterfaceFacts, interface_facts
-from ecmproto.frames.capture.linux.packet_socket import PacketSocket
+from ecmproto.frames.capture.linux.packet_socket import PacketSocket, SocketUser, message_array
 from ecmproto.frames.capture.linux.transmission import GapCounts, Jitter
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class StreamsReport:
     """Queueing discipline of the kernel that kept the times; empty for threads of this process."""
 
 
-class StreamSender:
+class StreamSender(SocketUser):
     """A sender of streams at their times; `report` may be called at any time after the start of `run`.
 
     ``check`` is called often, and an exception from ``check`` ends `run` before `release` is called. Raises
@@ -134,7 +134,7 @@ class StreamSender:
         if len(frames) > MAX_MESSAGES:
             needed = f"at most {MAX_MESSAGES:,} frames of all segments"
             raise ParameterError(name="streams", needed=needed, got=f"{len(frames):,}")
-        messages, parts = stream_loop.new_messages(len(frames))
+        messages, parts = message_array(len(frames))
         octets, starts = _laid_out([octets for _, octets in frames])
         names = {name: _address(facts) for name, facts in self.facts.items()}
         addresses, offsets = _laid_out(list(names.values()))
@@ -343,16 +343,6 @@ class StreamSender:
         last = int(table.end[number]) - 1
         ended = table.segment[number] > last and table.limit_ns[last] and table.before_ns[number]
         return max(0, int(table.until_ns[last] - table.before_ns[number])) if ended else 0
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-    def __enter__(self) -> StreamSender:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _both_clocks() -> tuple[int, int]:

@@ -27,7 +27,7 @@ import numpy as np
 from ecmproto.errors import InterfaceError
 from ecmproto.frames.capture.batch import Int64
 from ecmproto.frames.capture.linux.interface import InterfaceFacts
-from ecmproto.frames.capture.linux.packet_socket import PacketSocket
+from ecmproto.frames.capture.linux.packet_socket import PacketSocket, SocketUser
 from ecmproto.frames.capture.linux.streams import Stream, StreamReport, StreamsReport
 from ecmproto.frames.capture.linux.transmission import GapCounts, Jitter
 from ecmproto.units import NS_PER_S
@@ -107,7 +107,7 @@ def time_keeping(interface: str, run: Run = run_command) -> Iterator[str]:
     raise InterfaceError(interface=interface, needed="the queueing discipline etf or fq", got=got)
 
 
-class TimedSender:
+class TimedSender(SocketUser):
     """A sender of a storm, like `StreamSender`, that uses a queueing discipline of `CLOCKS`.
 
     The first segment of the stream holds the link. A second segment releases the link after the last renewal.
@@ -208,16 +208,6 @@ class TimedSender:
         )  # fmt: skip
         jitter = Jitter(p50_ns=0, p99_ns=0, max_ns=0)
         return StreamsReport(streams=(stream,), jitter=jitter, processors=(), kept_by=self._kind)
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-    def __enter__(self) -> TimedSender:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def missed_times(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:

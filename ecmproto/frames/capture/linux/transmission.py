@@ -7,6 +7,7 @@ prepares the next frames (`ecmproto.frames.capture.linux.departures`).
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import queue
 import select
@@ -204,7 +205,7 @@ class Transmission:
             return
         # Without times, the interpreter has one step per thousand frames, so that compiling gains nothing.
         self._prepare(self._many or (self._paced and len(first) >= MANY_FRAMES))
-        chunks = self._chunks(_again(first, batches))
+        chunks = self._chunks(itertools.chain([first], batches))
         for chunk in chunks if self._line is None else _ahead(chunks, self._check):
             self._leave(chunk)
             self._check()
@@ -337,11 +338,6 @@ class Transmission:
             full=sender.full,
             down=sender.down,
         )
-
-
-def _again(first: Batch, others: Iterator[Batch]) -> Iterator[Batch]:
-    yield first
-    yield from others
 
 
 def _ahead(chunks: Iterator[_Chunk], check: Callable[[], None]) -> Iterator[_Chunk]:

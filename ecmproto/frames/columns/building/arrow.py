@@ -11,6 +11,7 @@ import pyarrow.compute as compute
 from numpy.typing import NDArray
 
 from ecmproto.frames.columns.building.values import Coded, Strings, Target, octets_target
+from ecmproto.frames.columns.column import bounds_of
 
 _NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 """Pattern of decimal integers; `ecmproto.wire.formats.text` reads all other notations."""
@@ -88,16 +89,9 @@ def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[n
         array = whole(columns.column(name))
         bounds = every
         if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-            bounds = _bounds(np.asarray(array.value_lengths().fill_null(0)))
+            bounds = bounds_of(np.asarray(array.value_lengths().fill_null(0)))
             array = array.flatten()
         elif array.null_count:
-            bounds = none if array.null_count == len(array) else _bounds(np.asarray(array.is_valid()))
+            bounds = none if array.null_count == len(array) else bounds_of(np.asarray(array.is_valid()))
             array = array.drop_null()
         yield name, plain_array(octets_target(name), array), bounds
-
-
-def _bounds(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the offset of each frame's first value, followed by the total number of values."""
-    bounds = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=bounds[1:])
-    return bounds

@@ -225,12 +225,11 @@ class _Rebuilding:
         is_type = counts[0] > number
         for column, before, mask in ((columns[0], 0, is_type), (columns[1], counts[0], ~is_type)):
             indices = (column.bounds[rows] + number - before)[mask]
-            values_ = column.take(indices)
-            values[mask] = values_ if isinstance(values_, np.ndarray) else self._wrong(column)
+            entries = column.take(indices)
+            if not isinstance(entries, np.ndarray):
+                raise column_error(column.name, "integers", "text or octets")
+            values[mask] = entries
         return values
-
-    def _wrong(self, column: ListColumn) -> int:
-        raise column_error(column.name, "integers", "text or octets")
 
     def _is_computed(self, index: int, field: Field) -> bool:
         """Return whether ``fix`` computes a field whatever its value."""
@@ -392,9 +391,9 @@ def sheet_of(columns: Any) -> ColumnSheet:
     is_arrow = type(columns).__module__.partition(".")[0] == "pyarrow"
     names = list(columns.schema.names if is_arrow else columns)
     for name in names:
-        if name not in _names():
+        if name not in _formats():
             raise SpecError(
-                where="columns", needed="names of fields", got=repr(name), hint=nearest(name, _names())
+                where="columns", needed="names of fields", got=repr(name), hint=nearest(name, _formats())
             )
         if names.count(name) > 1:
             raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")
@@ -413,11 +412,6 @@ def sheet_of(columns: Any) -> ColumnSheet:
     return ColumnSheet(
         columns.num_rows, {name: ListColumn(name=name, values=v, bounds=b) for name, v, b in whole}
     )
-
-
-@functools.cache
-def _names() -> frozenset[str]:
-    return frozenset(entry.name for entry in catalogue())
 
 
 def missing(name: str, rest: str) -> SpecError:

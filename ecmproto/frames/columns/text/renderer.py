@@ -203,9 +203,7 @@ class _LayoutBoundaries:
     boundaries: Int64
     stops: Int64
     keys: Int64
-    """Key of the layers of each layout, and key of the layers of the quoted frame, which is 0 if no frame is
-    quoted; one row per layout.
-    """
+    """Key of the layers of each layout, and of the quoted frame's layers (0 without one); row per layout."""
     last: Int64
     """Number of the last layer of each layout."""
     of: Int32

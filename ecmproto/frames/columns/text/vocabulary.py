@@ -109,12 +109,8 @@ class Vocabulary:
         self._known = 0
         self._keys = np.empty((1 << 8, _KEY), np.int64)
         self._slots = np.zeros(1 << 10, np.int32)
-        self._bounds = np.zeros((1 << 8) + 1, np.int64)
-
-    @property
-    def bounds(self) -> Int64:
+        self.bounds: Int64 = np.zeros((1 << 8) + 1, np.int64)
         """Offset of each word in ``octets``, followed by the total length."""
-        return self._bounds
 
     def codes(
         self,
@@ -155,20 +151,20 @@ class Vocabulary:
         capacity = 1 << capacity.bit_length()
         keys, bounds = np.empty((capacity, _KEY), np.int64), np.zeros(capacity + 1, np.int64)
         keys[: self._known] = self._keys[: self._known]
-        bounds[: self._known + 1] = self._bounds[: self._known + 1]
-        self._keys, self._bounds = keys, bounds
+        bounds[: self._known + 1] = self.bounds[: self._known + 1]
+        self._keys, self.bounds = keys, bounds
         self._slots = np.zeros(2 * capacity, np.int32)
         _enter(self._keys, self._known, self._slots)
 
     def _append(self, entry: int, word: bytes) -> None:
-        start = int(self._bounds[entry])
+        start = int(self.bounds[entry])
         stop = start + len(word)
         if stop + SPARE_OCTETS > len(self.octets):
             longer = np.empty(2 * (stop + SPARE_OCTETS), np.uint8)
             longer[:start] = self.octets[:start]
             self.octets = longer
         self.octets[start:stop] = np.frombuffer(word, np.uint8)
-        self._bounds[entry + 1] = stop
+        self.bounds[entry + 1] = stop
         self.longest = max(self.longest, len(word))
 
 
