@@ -147,6 +147,7 @@ def test_rates_of_sflow_are_known(tmp_path: Path) -> None:
     seconds = 301e-9  # of 300 frames that were read in 299 ns
     assert frames.value == pytest.approx(100 * (16 + 1024) / seconds)
     assert any("unknown sampling rate" in note for note in statistics.notes)
+    assert any("Not estimated: " + ", ".join(sample.not_estimated) in note for note in statistics.notes)
 
 
 def test_many_rates_are_bounded() -> None:

@@ -679,7 +679,7 @@ def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
     """Yield notes on the limits of a sample."""
     yield (
         "These frames are a sample. Counts and rates describe the sample; one section estimates all frames. "
-        "Not estimated: {', '.join(sample.not_estimated)}."
+        f"Not estimated: {', '.join(sample.not_estimated)}."
     )
     if sample.every:
         yield _IN_STEP
