@@ -26,6 +26,13 @@ _FINE = (0, 1)
 MANY = 32_768
 """Minimum number of frames for which all output formats process columns."""
 
+_SFLOW = (
+    "00000005000000010a00000100000000000000010000000000000001"
+    "000000010000007400000001000000010000001000000010000000000000000100000002000000010000000"
+    "10000004c0000000100000040000000040000003c02000000000102000000000222e7" + "00" * 46
+)
+"""Datagram of sFlow version 5 in hexadecimal, with the header of one sampled frame."""
+
 
 def captures(many: int) -> tuple[str, ...]:
     """Return the command lines that create the captures.
@@ -43,6 +50,7 @@ def captures(many: int) -> tuple[str, ...]:
         f"craft udp srcport=49153 dstport=7 data data={'00' * 1000} --vlan 5 --prio 3 --ip 10.0.0.1,10.0.0.2"
         " --sweep eth.src=02:00:00:00:00:01,02:00:00:00:00:02 --count 400 --rate 1Mpps -w @data.pcap",
         "craft lldpcee lldpcee.pg enabled=1 -w @dcbx.pcap",
+        f"craft udp dstport=6343 data data={_SFLOW} --ip 10.0.0.1,10.0.0.2 --count 2 -w @sflow.pcap",
         "edit -r @data.pcap -r @cnms.pcap -r @storm.pcap -r @cnps.pcap -r @roce.pcap -w @mixed.pcapng",
     )
 
@@ -246,6 +254,7 @@ _GENERAL = (
             "stats -r @mixed.pcapng --trailer erspan3",
             "stats -r @mixed.pcapng --speed 10G --lossless 3,4",
             "stats -r @dcbx.pcap",
+            "stats -r @sflow.pcap",
         ),
         calls=(_monitor,),
     ),
