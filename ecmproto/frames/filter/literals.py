@@ -261,7 +261,7 @@ def expression(pattern: bytes) -> Callable[[bytes], bool]:
     try:
         import re2
     except ImportError as error:
-        raise MissingDependencyError(package="google-re2", extra="", purpose="matches in filters") from error
+        raise MissingDependencyError(package="google-re2", extra="", purpose="regular expressions") from error
 
     engine: Any = re2  # stubs, if installed, lack some names
     options = engine.Options()
