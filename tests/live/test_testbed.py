@@ -125,6 +125,31 @@ def test_any_signal_leaves_no_namespace_behind(number: int, tmp_path: Path) -> N
         assert program.returncode == 130
 
 
+def test_a_device_that_ends_early_ends_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    program = subprocess.Popen(
+        [*COMMAND, "--mechanism", "none", "--duration", "60s", "-w", str(folder)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + READY_S
+        while not (folder / "none" / "ping.txt").exists():
+            assert program.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        devices = subprocess.run(
+            ["pgrep", "-f", f"live net {folder}"], stdout=subprocess.PIPE, text=True, check=True
+        )
+        for number in devices.stdout.split():
+            os.kill(int(number), signal.SIGKILL)
+        _, error = program.communicate(timeout=PATIENCE_S)
+    finally:
+        program.kill()
+        program.communicate()
+    assert "net.log: expected a device that runs until the end" in error
+    assert not namespaces_of(program.pid)
+
+
 def test_missing_programs_of_a_testbed_are_reported(tmp_path: Path) -> None:
     only = tmp_path / "bin"
     only.mkdir()

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from shutil import which
@@ -112,6 +112,7 @@ _LISTEN_S, _SETTLE_S, _WARM_UP_S = 0.3, 0.4, 1.0
 _TOGETHER = "net.ndjson"
 _RECEIVED, _SENT = "flow{}.json", "flow{}-sent.json"
 """Names of the reports of a flow's two ends, by the number of the flow from 1 on."""
+_UNTIL_THE_END = "a device that runs until the end"
 _HOST_PROCESSORS = 2
 _COALESCED_FRAMES = {"cp": 2, "edge": 4, "rp": 2}
 """The coalescing time of devices, in full frames at the port, because the devices share the processors.
@@ -177,9 +178,9 @@ def run(topology: Topology, given: RunSettings) -> RunReport:
     names = [_DEVICES, *(name for name, _ in _hosts(topology))]
     with Namespaces(names) as spaces:
         _wire(spaces, topology)
-        with _devices(spaces, topology, given):
-            _capture(spaces, given)
-            _traffic(spaces, topology, given)
+        with _devices(spaces, topology, given) as watched:
+            _capture(spaces, watched)
+            _traffic(spaces, topology, watched)
     return _Reader(topology, given).report()
 
 
@@ -278,10 +279,11 @@ def _part_reports(folder: Path, devices: Iterable[str]) -> None:
 
 
 @contextmanager
-def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iterator[None]:
+def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iterator[RunSettings]:
     """Start the devices, wait until all devices are ready, and terminate them at the end of the context.
 
-    At the end, the devices write their summaries.
+    Yield the settings with a ``check`` that also raises OutputError if a device has ended. At the end, the
+    devices write their summaries.
     """
     inputs = [f"in{n + 1}" for n in range(len(topology.senders))]
     inputs += [_PINGER, *(["aside"] if topology.victim_bps else [])]
@@ -318,31 +320,47 @@ def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iter
         ]  # fmt: skip
         with (
             open(given.folder / f"{name}.ndjson", "wb") as output,
-            open(given.folder / f"{name}.log", "wb") as errors,
+            open(_log(given, name), "wb") as errors,
         ):
             started.append((name, spaces.start(_DEVICES, arguments, output=output, errors=errors)))
     _wait_ready(given, started)
+
+    def check() -> None:
+        given.check()
+        for name, program in started:
+            if program.poll() is not None:
+                raise _failed(given, name, _UNTIL_THE_END)
+
     try:
-        yield
+        yield replace(given, check=check)
     finally:
         for _, program in started:
             program.terminate()
         for _, program in started:
             program.wait(_GRACE_S)
-        if together:
-            _part_reports(given.folder, devices)
+    if together:
+        _part_reports(given.folder, devices)
 
 
 def _wait_ready(given: RunSettings, started: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
     deadline = time.monotonic() + _READY_S
     for name, program in started:
-        log = given.folder / f"{name}.log"
-        while " ready: " not in (text := log.read_text(encoding="utf-8", errors="replace")):
+        while " ready: " not in _log(given, name).read_text(encoding="utf-8", errors="replace"):
             if program.poll() is not None or time.monotonic() > deadline:
-                got = text.strip().splitlines()[-1:] or ["nothing"]
-                raise OutputError(path=str(log), needed="a device that becomes ready", got=got[0])
+                raise _failed(given, name, "a device that becomes ready")
             given.check()
             time.sleep(_LOOK_S)
+
+
+def _log(given: RunSettings, name: str) -> Path:
+    return given.folder / f"{name}.log"
+
+
+def _failed(given: RunSettings, name: str, needed: str) -> OutputError:
+    """Return the error of a device, with the last line of the device's log."""
+    log = _log(given, name)
+    text = log.read_text(encoding="utf-8", errors="replace").strip()
+    return OutputError(path=str(log), needed=needed, got=text.splitlines()[-1] if text else "nothing")
 
 
 def _wait(program: subprocess.Popen[bytes], seconds: float, given: RunSettings) -> None:
@@ -491,8 +509,7 @@ class _Reader:
         documents = [json.loads(line) for line in lines if line.endswith("}")]
         for each in documents:
             if each.get("event") == "failed":
-                needed = "a device that runs until the end"
-                raise OutputError(path=str(path), needed=needed, got=each["error"])
+                raise OutputError(path=str(path), needed=_UNTIL_THE_END, got=each["error"])
         return documents
 
     def document(self, name: str) -> dict[str, Any]:
