@@ -46,9 +46,9 @@ def serialisation_ns(octets: int, rate_bps: int) -> int:
 
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 # more digits than anything has, and than Python turns into numbers, are none
-_RATE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(bit/s|bps|b/s|b|)")
-_OCTETS = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(B|octets|)")
-_TIME = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*(ns|us|µs|ms|s|min|h|)()")
+_RATE = r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(bit/s|bps|b/s|b|)"
+_OCTETS = r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([kKMGT]?)(B|octets|)"
+_TIME = r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*(ns|us|µs|ms|s|min|h|)()"
 _TIME_NS = {
     "": 1, "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": NS_PER_S, "min": 60 * NS_PER_S,
     "h": 3600 * NS_PER_S,
@@ -80,8 +80,8 @@ def parse_time(text: str) -> int:
     return _scaled(text, _TIME, _TIME_NS, "time", "a time such as 15ms, 500us or 1s")
 
 
-def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: str, needed: str) -> int:
-    match = pattern.fullmatch(text.strip())
+def _scaled(text: str, pattern: str, factors: dict[str, int], name: str, needed: str) -> int:
+    match = re.fullmatch(pattern, text.strip())
     if match is None:
         raise ParameterError(name=name, needed=needed, got=shown(text))
     whole, _, part = match[1].partition(".")

@@ -40,7 +40,15 @@ else:
 
         def decorate(cls):
             own = vars(cls)
+            types = cls.__annotations__
+            # to find ClassVar, dataclasses parses each annotation that is text; for most fields without need
+            cls.__annotations__ = {
+                name: each if "ClassVar" in str(each) else object for name, each in types.items()
+            }
             made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+            made.__annotations__ = types
+            for name, each in types.items():
+                made.__dataclass_fields__[name].type = each
             shared = _FROZEN | (_REPR if repr else {}) | (_EQUAL if eq else {}) | (_STATE if slots else {})
             for name, method in shared.items():
                 if own.get(name) is None:

@@ -5,9 +5,9 @@ A former name is accepted for one version, and causes a hint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
+
+from ecmproto.values import dataclass
 
 GROUP_OPTIONS = ("--color", "--ethertype", "--order")
 """Options of the program that may also follow a command."""

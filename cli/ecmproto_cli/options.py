@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from ecmproto.values import dataclass
 from ecmproto_cli.terminal import color_callback, echo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -449,7 +450,7 @@ def assigned_to(name: str, assignments: Iterable[str], names: Collection[str]) -
 _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """The values of `execution_options`: local processes or a cluster."""
 

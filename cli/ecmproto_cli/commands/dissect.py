@@ -6,7 +6,6 @@ same text. The second method loads compiled code first, which takes as long as a
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import sys
 from collections import Counter, deque
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import click
 
 from ecmproto.errors import counted, escaped
+from ecmproto.values import dataclass
 from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts, opened
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
@@ -204,7 +204,7 @@ def _binary_target(form: str, output: str | None) -> str:
     return output or "-"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _FormOptions:
     """The output form that the options select, and the settings of the form."""
 
@@ -371,7 +371,7 @@ The number is not more than the number of threads, because all threads except on
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
     """A batch in progress that is shown after the previous batches."""
 

@@ -300,7 +300,7 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         "run": [cls.prefix == "lldp" for cls in FORMATS],
         "announced": _announced(formats),
         "roles": _roles(ethertypes),
-        "snapped": np.isin(np.arange(_WORDS), list(formats.after_snap)),
+        "snapped": _snapped(formats),
         "ports": _ports(),
         "chosen": _chosen(),
         "sequenced": [_sequenced(cls) for cls in FORMATS],
@@ -592,22 +592,28 @@ def _tags(formats: Dispatch) -> NDArray[np.bool_]:
     return table
 
 
+def _snapped(formats: Dispatch) -> NDArray[np.bool_]:
+    table = np.zeros(_WORDS, np.bool_)
+    table[list(formats.after_snap)] = True
+    return table
+
+
 def _dispatch_tables(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
     """Return the formats by their first two octets, and the formats of fewer than two octets."""
     formats = dispatch(ethertypes)
-    values = np.arange(1 << 16)
+    values = np.arange(1 << 16, dtype=np.uint16)
     selectors = selector(0, 1) * (values >> 4 & 15) + selector(1, 0) * (values >> 8 & 7)
     tables, short = [], []
     for value, keys in (
         (ethertypes.message, selectors), (ethertypes.tag, selectors), (ethertypes.mac_control, values)
     ):  # fmt: skip
         choose = formats.chosen[value]
-        numbers = np.full(len(values), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
+        by_key = np.full(len(values), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
+        examples = np.zeros_like(values)  # all values with the same selector have the same format
+        examples[keys] = values
         for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
-            # All values with the same selector have the same format.
-            matches = np.flatnonzero(keys == key)
-            numbers[matches] = NUMBER_OF[choose(int(matches[0]).to_bytes(2, "big"), 0, 2)]
-        tables.append(numbers)
+            by_key[key] = NUMBER_OF[choose(int(examples[key]).to_bytes(2, "big"), 0, 2)]
+        tables.append(by_key[keys])
         short.append(NUMBER_OF[choose(b"", 0, 0)])
     short.append(NUMBER_OF[formats.chosen[ARP_ETHERTYPE](b"", 0, 0)])
     return np.array(tables, np.int8), np.array(short, np.int64)

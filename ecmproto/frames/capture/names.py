@@ -13,10 +13,9 @@ from typing import Any, BinaryIO
 
 from ecmproto.errors import CaptureError, MissingDependencyError
 
-_WILD = re.compile(r"[*?[]")
-_SUFFIX = re.compile(r"\.(pcap|pcapng|cap|ntar)\d*(\.\d+)?(\.gz|\.zst)?$", re.IGNORECASE)
+_WILD = "[*?[]"
+_SUFFIX = r"(?i)\.(pcap|pcapng|cap|ntar)\d*(\.\d+)?(\.gz|\.zst)?$"
 """Suffixes of captures; tcpdump -C writes x.pcap, x.pcap1 and so on."""
-_DIGITS = re.compile(r"(\d+)")
 _NOT_FOUND = 404
 _BLOCK_OCTETS = 8 << 20
 """Size of a request to a remote file, in octets."""
@@ -32,8 +31,8 @@ def is_single(name: str) -> bool:
     if name == "-" or os.path.isfile(name):
         return True
     if is_remote(name):
-        return not _WILD.search(_without_query(name)) and not name.endswith("/")
-    return not os.path.isdir(name) and not (_WILD.search(name) and not os.path.lexists(name))
+        return not re.search(_WILD, _without_query(name)) and not name.endswith("/")
+    return not os.path.isdir(name) and not (re.search(_WILD, name) and not os.path.lexists(name))
 
 
 def is_pipe(name: str | os.PathLike[str]) -> bool:
@@ -66,12 +65,12 @@ def files_named(name: str) -> list[str]:
 
 
 def _is_capture(name: str) -> bool:
-    return not name.startswith(".") and _SUFFIX.search(name) is not None
+    return not name.startswith(".") and re.search(_SUFFIX, name) is not None
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
     """Return the sorting key of a name, with numbers compared by value: x.pcap9 is before x.pcap10."""
-    return [(int(text), "") if text.isdigit() else (-1, text) for text in _DIGITS.split(name)]
+    return [(int(text), "") if text.isdigit() else (-1, text) for text in re.split(r"(\d+)", name)]
 
 
 def name_shown(name: str) -> str:
@@ -120,7 +119,7 @@ def size_and_time(name: str) -> tuple[int, int]:
 
 def _remote_files(name: str) -> tuple[list[str], str]:
     system, path = _system_of(name)
-    if _WILD.search(_without_query(name)):
+    if re.search(_WILD, _without_query(name)):
         result = _result(lambda: system.glob(path))
         return [system.unstrip_protocol(each) for each in result], "a file that matches"
     result = _result(lambda: system.ls(path, detail=False))

@@ -56,6 +56,7 @@ from ecmproto.frames.capture.source import (
     regular_size,
     uint32_rows,
 )
+from ecmproto.values import dataclass
 
 PART_OCTETS = 256 << 20
 """Default size of a part in octets, which takes some seconds to read."""
@@ -84,7 +85,7 @@ class Extent(NamedTuple):
     described: bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A part of a capture: the records that begin at octet ``start`` or later and before ``stop``.
 
@@ -121,7 +122,7 @@ class Part:
         return cls(**{**values, "described": base64.b64decode(values["described"])})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """The result of reading a part to its end: ``frames`` frames, and the next ``offset`` in the capture.
 
@@ -160,7 +161,7 @@ class Reached:
         })  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """The progress of reading a capture in parts, each of which ends where the next part begins.
 

@@ -193,14 +193,12 @@ class FrameCounts:
         )
 
 
-_SHORT = re.compile(
-    r"(?P<layer>[\w.]+) at octet \d+: expected (?:(?P<octets>\d+ octets)|(?P<needed>.*)), got .*"
-)
+_SHORT = r"(?P<layer>[\w.]+) at octet \d+: expected (?:(?P<octets>\d+ octets)|(?P<needed>.*)), got .*"
 
 
 def malformation(error: str) -> str:
     """Return the text of a decoding error without the numbers that are specific to one frame."""
-    match = _SHORT.fullmatch(error)
+    match = re.fullmatch(_SHORT, error)
     if match is None:
         return error
     needed = "more octets" if match["octets"] else match["needed"]

@@ -11,7 +11,6 @@ fields may be missing, and values have any form that `ecmproto.wire.formats.text
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -221,6 +220,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     A name that differs only in case is nearest. Next are names that end with ``name`` after a dot, then names
     with a similar spelling, then names that begin with ``name``.
     """
+    import difflib
+
     names = list(known)
     word = name.casefold()
     ends = [each for each in names if f".{each.casefold()}".endswith(f".{word}")]

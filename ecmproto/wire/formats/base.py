@@ -497,17 +497,24 @@ def _fill_in(cls: Any) -> None:
     named: Follows = "ethertype" if cls.next_key else "sequence" if cls.sequence_key else ""
     fill("follows", named if plain else "own")
     fill("counted_as", "" if cls.role == "header" else cls.title)
-    fill("crafting", Crafting())
-    shows = cls.shows is not None
-    fill("summary", summary_of_fields(cls.prefix, cls.role, cls.layout, next_key=cls.next_key, shows=shows))
-    check_summary(cls.__name__, cls.summary)
+    fill("crafting", _PLAIN_CRAFTING)
+    fill("summary", Later(cls, "summary", _summary))
+    if "summary" not in filled:
+        check_summary(cls.__name__, cls.summary)
     by_points = cls.role == "message" and any(field.kind == "cpid" for field in cls.layout)
     fill("as_feedback", Feedback() if by_points else None)
-    cls.colour = cls.summary.colour or _COLOURS.get(cls.role, "title")
+    colour = "" if "summary" in filled else cls.summary.colour
+    cls.colour = colour or _COLOURS.get(cls.role, "title")
     setattr(cls, _FILLED, frozenset(filled))
 
 
+def _summary(cls: type[Layer]) -> Summary:
+    shows = cls.shows is not None
+    return summary_of_fields(cls.prefix, cls.role, cls.layout, next_key=cls.next_key, shows=shows)
+
+
 _FILLED = "_filled_in"
+_PLAIN_CRAFTING = Crafting()
 
 
 def _within(cls: type[Layer]) -> Callable[[Any, int, int], DecodeError | None]:

@@ -6,7 +6,6 @@ plain hex. `value_of` accepts all results of `text_of` and `json_of`.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 
 from ecmproto.errors import SpecError, shown
@@ -14,8 +13,8 @@ from ecmproto.units import RATE_INFINITY
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.schema import Field
 
-_CPID = re.compile(r"((?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})[/#]([0-9]{1,5})")
-_MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}")
+_CPID = r"((?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})[/#]([0-9]{1,5})"
+_MAC = r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}"
 
 
 _NUMBER_CHARACTERS = 100
@@ -32,7 +31,7 @@ def mac_text(octets: bytes) -> str:
 
 def mac_of(text: str) -> bytes:
     """Return the six octets of a MAC address in text form. Raises SpecError for other text."""
-    if not _MAC.fullmatch(text):
+    if not re.fullmatch(_MAC, text):
         raise SpecError(where="MAC address", needed="six octets such as 02:00:00:00:00:01", got=shown(text))
     return bytes.fromhex(re.sub("[:-]", "", text))
 
@@ -112,7 +111,7 @@ def _number_of(field: Field, given: object) -> int | None:
     if not isinstance(given, str):
         return None
     if field.kind == "cpid":
-        match = _CPID.fullmatch(given)
+        match = re.fullmatch(_CPID, given)
         if match and int(match[2]) <= 0xFFFF:
             return cpid(match[1], int(match[2]))
         if re.fullmatch("(0x)?[0-9a-fA-F]{16}", given):
@@ -133,6 +132,8 @@ def _octets_of(field: Field, given: object) -> bytes | None:
         return None
     try:
         if field.kind in ("ipv4", "ipv6"):
+            import ipaddress
+
             return ipaddress.ip_address(given).packed
         if field.kind == "mac":
             return mac_of(given)
