@@ -310,7 +310,7 @@ _GENERAL = (
 
 def _of_mechanism(mechanism: Mechanism) -> list[Step]:
     name = mechanism.name
-    replay = "replay -r @mixed.pcapng --speed 500M --buffer 200kB --seed 1"
+    replay = "replay -r @mixed.pcapng --speed 500M,250M@50us --buffer 200kB --seed 1"
     closed = f"{replay} --cp {name} --rp {name} -w @{name}-closed.pcapng"
     # Ports that isolate flows exist only in closed loops, without PFC.
     others = (f"{replay} --cp {name} -w @{name}-open.pcapng", f"{replay} --compare {name} --flow-control pfc")
