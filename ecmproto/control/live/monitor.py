@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import PurePath
-from types import TracebackType
 
 import numpy as np
 
 from ecmproto.errors import OutputError
 from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, format_of
+from ecmproto.frames.capture.writer import Output
 from ecmproto.frames.stats import ClassPause, Neighbour, QueuePair, RoceTraffic, Statistics
 from ecmproto.frames.stats.statistics import CPID, Kind, in_json
 from ecmproto.units import NS_PER_S
@@ -233,7 +233,7 @@ def _paused(statistics: Statistics) -> list[tuple[tuple[bytes | None, int | None
     return [((sender.source, each.priority), each) for sender in senders for each in sender.classes]
 
 
-class Rotation:
+class Rotation(Output):
     """A writer of batches to ``path``, or to rotating files with names like ``name_00001.pcapng``.
 
     A new file starts if a frame would make the current file longer than ``octets`` before compression. A new
@@ -277,6 +277,7 @@ class Rotation:
             self._name = os.fspath(self._path.with_name(f"{stem}_{self._number:05}{suffix}"))
         self._first_ns = None
         writer = self._opened()
+        self.sink = writer.sink
         self._left = (1 << 62 if self._octets is None else self._octets) - writer.sink.octets
         return writer
 
@@ -296,7 +297,7 @@ class Rotation:
             rest = batch.select(np.arange(at, len(batch))) if at else batch
             fitting = self._fitting(rest)
             if not fitting:
-                self._end()
+                self.close()
                 self._writer = self._begin()
                 continue
             self._put(rest if fitting == len(rest) else rest.select(np.arange(fitting)))
@@ -304,7 +305,7 @@ class Rotation:
 
     def flush(self) -> None:
         """Flush the written frames, so that the file stays readable if this process terminates."""
-        self._writer.sink.flush()
+        self.sink.flush()
 
     def _fitting(self, batch: Batch) -> int:
         """Return the number of frames of the batch that fit into the open file."""
@@ -329,24 +330,10 @@ class Rotation:
         self._left -= int(self._writer.builder.record_octets(batch.captured).sum())
         self.frames += len(batch)
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """Finish the current file."""
         self._writer.close()
         self.files.append(self._name)
         while self._keep is not None and len(self.files) > self._keep:
             with suppress(FileNotFoundError):
                 os.unlink(self.files.popleft())
-
-    def close(self) -> None:
-        """Finish the current file."""
-        self._end()
-
-    def __enter__(self) -> Rotation:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self._writer.sink.abandon(error)
