@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from ecmproto.frames.capture import Batch
+from ecmproto.frames.dissect import form
+from ecmproto.frames.dissect.fields import Csv
 from ecmproto.frames.dissect.form import Listing, records
 from ecmproto.frames.dissect.json import NdJson
 from ecmproto.frames.dissect.lines import Lines
+from ecmproto.frames.dissect.tree import Trees
+from ecmproto.wire.formats.infiniband import CRC_STATUS
 from tests.check.planting import LINKS, frame
 
 GOOD = frame("ip bth data data=00010203")
@@ -34,3 +39,15 @@ def test_a_spoilt_invariant_crc_shows_in_the_line(whole: bool) -> None:
 def test_a_spoilt_invariant_crc_shows_in_the_document(whole: bool) -> None:
     documents = [json.loads(text) for text in texts(NdJson(), whole=whole)]
     assert [document.get("icrc") for document in documents] == [None, "bad", None]
+
+
+@pytest.mark.parametrize("listing", [Lines, Trees, NdJson, lambda: Csv([CRC_STATUS])])
+def test_packets_with_a_bad_crc_are_written_in_batches(
+    listing: Callable[[], Listing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = [GOOD, BAD, GOOD[:-2]] * 16
+    batch = Batch.from_frames(frames, original=[len(GOOD)] * len(frames))
+    single = listing()
+    expected = [single.among_others(record) for record in records(batch, LINKS)]
+    monkeypatch.setattr(form, "records", lambda part, *_, **__: pytest.fail(f"{len(part)} frames one by one"))
+    assert b"".join(map(bytes, listing().batch(batch, LINKS))).decode() == "".join(expected)

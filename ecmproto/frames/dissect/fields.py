@@ -31,8 +31,17 @@ from ecmproto.frames.columns.text.pieces import (
     Size,
     When,
 )
-from ecmproto.frames.dissect.form import Listing, Record
-from ecmproto.frames.dissect.single import MAX, Chain, Text, View, compiled, octets_piece, path_of
+from ecmproto.frames.dissect.form import Listing, Record, plain
+from ecmproto.frames.dissect.single import (
+    MAX,
+    Chain,
+    Text,
+    View,
+    compiled,
+    crc_status_piece,
+    octets_piece,
+    path_of,
+)
 from ecmproto.frames.filter.fields import Nesting, frames_within, nested
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import nearest
@@ -192,7 +201,7 @@ def _cell_values(path: Path, request: FieldRequest) -> Iterator[_CellValue]:
     elif request.name == "frame.error":
         yield _CellValue([OfFrame(_error, frame.first, in_batches="")])
     elif request.name == CRC_STATUS and any(issubclass(cls, BTH) for cls in frame.layers):
-        yield _CellValue([OfFrame(_crc_status, frame.first)])
+        yield _CellValue([OfFrame(_crc_status, frame.first) if frame.first else crc_status_piece(plain)])
     elif request.name in _TAILS:
         span = getattr(frame, _TAILS[request.name])
         yield _unless_empty(span, Hex(span))

@@ -68,6 +68,7 @@ from ecmproto.frames.dissect.single import (
     Text,
     View,
     compiled,
+    if_crc_is_bad,
     if_suspicious,
     octets_piece,
     path_of,
@@ -81,7 +82,7 @@ from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
-from ecmproto.wire.formats.infiniband import BAD, crc_is_bad
+from ecmproto.wire.formats.infiniband import BAD
 from ecmproto.wire.formats.schema import Field
 
 FRAMES_SCHEMA = "ecmproto/frames/1"
@@ -222,15 +223,12 @@ def _frame(path: Path) -> Iterator[Piece]:
     yield from (', "captured_octets": ', Decimal(RecordNumber.CAPTURED))
     yield from (', "original_octets": ', Decimal(RecordNumber.ORIGINAL))
     yield from (', "interface": ', Decimal(RecordNumber.INTERFACE), OfFrame(_comments, in_batches=""), ", ")
-    yield from where_ethernet(path, [*_document(path), OfFrame(_bad_crc, in_batches="")], _other(path))
+    crc = if_crc_is_bad(path, [f', "icrc": "{BAD}"'])
+    yield from where_ethernet(path, [*_document(path), *crc], _other(path))
 
 
 def _comments(record: Record, frame: Frame) -> str:
     return f', "comments": {json_text(record.comments)}' if record.comments else ""
-
-
-def _bad_crc(record: Record, frame: Frame) -> str:
-    return f', "icrc": "{BAD}"' if crc_is_bad(frame) else ""
 
 
 def _other(path: Path) -> list[Piece]:

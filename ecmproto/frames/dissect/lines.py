@@ -54,7 +54,7 @@ from ecmproto.frames.columns.text.pieces import (
     Word,
 )
 from ecmproto.frames.dissect.form import Listing, Paint, Record, plain
-from ecmproto.frames.dissect.single import MAX, Chain, Text, View, compiled, path_of
+from ecmproto.frames.dissect.single import MAX, Chain, Text, View, compiled, if_crc_is_bad, path_of
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY, RATE_UNITS, TIME_UNITS, format_time
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.frame import Frame, frame_check_sequence
@@ -63,7 +63,7 @@ from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.wire.formats.ecm import timestamp_ns
 from ecmproto.wire.formats.ethernet import PACKET_TYPES, Data, Ethernet
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
-from ecmproto.wire.formats.infiniband import CE_MARK, crc_is_bad
+from ecmproto.wire.formats.infiniband import CE_MARK
 from ecmproto.wire.formats.ip import tcp_flags_text
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.schema import Field
@@ -140,7 +140,7 @@ def _parts(chain: Chain) -> tuple[Text, ...]:
     summary = summary_of(path)
     addresses = _addresses(path, summary.addresses)
     kind, detail = (_elements_pieces(path, elements) for elements in (summary.name, summary.detail))
-    return tuple(map(compiled, (addresses, kind, detail, _flaws(plain))))
+    return tuple(map(compiled, (addresses, kind, detail, _flaws(path, plain))))
 
 
 _HEAD: tuple[Piece, ...] = (
@@ -161,7 +161,7 @@ def _pieces_after_time(path: Path, label: Callable[[str], str], paint: Paint) ->
     empty = not detail or isinstance(detail[-1], OfFrame)
     pieces: list[Piece] = [
         *_addresses(path, summary.addresses), " ", Decimal(RecordNumber.ORIGINAL, width=5), " ", *name, " ",
-        *detail, *_flaws(paint),
+        *detail, *_flaws(path, paint),
     ]  # fmt: skip
     return [Stripped(pieces)] if empty else pieces
 
@@ -178,26 +178,23 @@ def _with_marks(pieces: Sequence[Piece], paint: Paint) -> list[Piece]:
     return marked
 
 
-def _flaws(paint: Paint) -> list[Piece]:
+def _flaws(path: Path, paint: Paint) -> list[Piece]:
     octets = (Decimal(RecordNumber.CAPTURED), " of ", Decimal(RecordNumber.ORIGINAL))
     cut = painted(paint, "dim", "[cut: ", *octets, " octets]")
     malformed = painted(paint, "error", "[malformed: ", Mark.ERROR, "]")
-    sums = OfFrame(functools.partial(_bad_sums, paint), in_batches="")
+    sums: list[Piece] = [
+        OfFrame(functools.partial(_bad_fcs, paint), in_batches=""),
+        *if_crc_is_bad(path, [" ", *painted(paint, "error", "[ICRC bad]")]),
+    ]
     flaws: list[Piece] = [
-        When(RecordNumber.CUT, 1, MAX, [" ", *cut]), sums,
+        When(RecordNumber.CUT, 1, MAX, [" ", *cut]), *sums,
         When(RecordNumber.ERROR, 1, MAX, [" ", *malformed]),
     ]  # fmt: skip
-    return [When(RecordNumber.FLAWED, 1, 1, flaws, [sums])]
+    return [When(RecordNumber.FLAWED, 1, 1, flaws, sums)]
 
 
-def _bad_sums(paint: Paint, record: Record, frame: Frame) -> str:
-    """Return remarks on incorrect check sequences."""
-    remarks = ""
-    if frame.fcs and not fcs_holds(record):
-        remarks += " " + paint("[FCS bad]", "error")
-    if crc_is_bad(frame):
-        remarks += " " + paint("[ICRC bad]", "error")
-    return remarks
+def _bad_fcs(paint: Paint, record: Record, frame: Frame) -> str:
+    return " " + paint("[FCS bad]", "error") if frame.fcs and not fcs_holds(record) else ""
 
 
 def painted(paint: Paint, style: str, *pieces: Piece) -> list[Piece]:

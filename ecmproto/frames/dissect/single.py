@@ -44,11 +44,11 @@ from ecmproto.frames.columns.text.pieces import (
     Widest,
     Word,
 )
-from ecmproto.frames.dissect.form import Record, moment_text, seconds_text
+from ecmproto.frames.dissect.form import Paint, Record, moment_text, seconds_text
 from ecmproto.wire.codec.frame import Frame, encapsulated
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
-from ecmproto.wire.formats.infiniband import CRC_STATES, UNVERIFIED, crc_status
+from ecmproto.wire.formats.infiniband import BAD, CRC_STATES, ICRC, UNVERIFIED, crc_status
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.text import address_text
 
@@ -397,3 +397,21 @@ def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
     key = "cdst" if path.layers[headers[-1]] is ITag else "dst"
     source, addressee = sampled.span(0, "src"), path.span(headers[-1], key)
     yield When(Sum(source.as_number(), addressee.as_number(), times=-1), 0, 0, [], pieces)
+
+
+def if_crc_is_bad(path: Path, pieces: Pieces) -> list[Piece]:
+    """Return ``pieces`` for packets whose invariant CRC is bad, and no piece for paths without this CRC."""
+    bad = CRC_STATES.index(BAD)
+    return [When(RecordNumber.INVARIANT_CRC, bad, bad, pieces)] if path.layers[-1:] == (ICRC,) else []
+
+
+def crc_status_piece(paint: Paint) -> Piece:
+    """Return the piece with the state of the invariant CRC."""
+    return Word(_crc_status_text(paint), (RecordNumber.INVARIANT_CRC,))
+
+
+@functools.lru_cache(maxsize=16)
+def _crc_status_text(paint: Paint) -> Callable[[int], str]:
+    """Return the function that writes a state, the same function for each call."""
+    texts = [paint(word, "error") if word == BAD else word for word in CRC_STATES]
+    return lambda state: texts[state]

@@ -51,6 +51,7 @@ from ecmproto.frames.dissect.single import (
     Text,
     View,
     compiled,
+    crc_status_piece,
     if_suspicious,
     layer_text,
     octets_piece,
@@ -67,7 +68,7 @@ from ecmproto.wire.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.wire.formats.ethernet import MSDU
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats.hpcc import QLEN_UNIT, SENT_UNIT
-from ecmproto.wire.formats.infiniband import BAD, CRC_STATES, UNVERIFIED, crc_status
+from ecmproto.wire.formats.infiniband import BAD, UNVERIFIED, crc_status
 from ecmproto.wire.formats.ip import (
     EXTENSIONS,
     PROTO_AH,
@@ -416,11 +417,7 @@ class _Layout:
         if field.key == cls.covers:
             if path.first:
                 return [OfFrame(functools.partial(_crc_verdict, self._paint), path.first)], True
-            texts = {BAD: painted(self._paint, "error", BAD)}
-            return [
-                When(RecordNumber.INVARIANT_CRC, state, state, texts.get(word, [word]))
-                for state, word in enumerate(CRC_STATES)
-            ], True
+            return [crc_status_piece(self._paint)], True
         if not field.is_number:
             is_text = issubclass(cls, TLV) and field.key == "value"
             return (

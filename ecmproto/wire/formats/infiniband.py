@@ -150,14 +150,6 @@ def crc_status(frame: _Decoded) -> str | None:
     return GOOD if covered.crc(octets) == value.crc else BAD
 
 
-def crc_is_bad(frame: _Decoded) -> bool:
-    """Return whether a decoded frame has an incorrect invariant CRC."""
-    # a packet ends with the invariant CRC
-    if not frame.layers or not isinstance(frame.layers[-1], ICRC):
-        return False
-    return crc_status(frame) == BAD
-
-
 @layer("icrc", title="Invariant CRC", source=_ICRC)
 class ICRC(Layer):
     """Last four octets of a packet: the CRC of all octets that stay the same from end to end."""

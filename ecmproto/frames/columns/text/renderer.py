@@ -16,6 +16,7 @@ from ecmproto.frames.batch.headers import fixed, signed
 from ecmproto.frames.batch.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.frames.columns.gathering import look_up
+from ecmproto.frames.columns.invariant_crc import crc_states
 from ecmproto.frames.columns.layers import BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAST, LAYERS, TAIL, ZEROS
 from ecmproto.frames.columns.text.pieces import Path, Pieces, RecordNumber
@@ -33,7 +34,7 @@ from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats.infiniband import BAD, CRC_STATES, ICRC
+from ecmproto.wire.formats.infiniband import ICRC
 from ecmproto.wire.formats.registry import FORMATS, MAX_FORMATS
 
 if TYPE_CHECKING:
@@ -465,8 +466,8 @@ class Renderer:
         """Return the text of the frames of a batch in parts; a part is valid until the next part is
         requested.
 
-        ``single`` returns, in order, the texts of frames without a program, of frames selected by ``odd``,
-        and of RoCE packets with a bad invariant CRC. ``origin_ns`` is the origin of `RecordNumber.SINCE_NS`.
+        ``single`` returns, in order, the texts of frames without a program and of frames selected by ``odd``.
+        ``origin_ns`` is the origin of `RecordNumber.SINCE_NS`.
         The call renders about AHEAD_OCTETS, and ``pool`` renders further parts ahead of the caller. Several
         threads may call this method, each with a different batch.
         """
@@ -495,14 +496,8 @@ class Renderer:
             alone |= located.malformed
         if not self._malformed or self._wrong is not None:
             alone |= located.shows_malformed
-        packets, crc_states = _NO_ROWS, _NO_ROWS
-        if self._sampled and layers.count(NUMBER_OF[ICRC]):
-            packets, states = layers.crc_states
-            crc_states = np.array([CRC_STATES.index(word) for word in states.words])[states.codes]
-            alone[packets[crc_states == CRC_STATES.index(BAD)]] = True
         program = self._chosen(located, alone)
-        record = _record(batch, interfaces, origin_ns, self._assembler.record_numbers, far)
-        record[RecordNumber.INVARIANT_CRC, packets] = crc_states
+        record = _record(batch, layers, interfaces, origin_ns, self._assembler.record_numbers, far)
         rows = np.flatnonzero(program < 0)
         singles = single(batch.select(rows)) if len(rows) else ()
         errors = self._errors(layers, ethertypes) if self._malformed else ()
@@ -605,6 +600,7 @@ def _far(batch: Batch, origin_ns: int) -> NDArray[np.bool_]:
 
 def _record(
     batch: Batch,
+    layers: BatchLayers,
     interfaces: Sequence[Interface],
     origin_ns: int,
     needed: Collection[int],
@@ -624,6 +620,13 @@ def _record(
             since_ns[near] = batch.time_ns[near] - origin_ns
         return since_ns
 
+    def crc_states_of_frames() -> Int64:
+        every = np.zeros(len(batch), np.int64)
+        if layers.count(NUMBER_OF[ICRC]):
+            packets, states = crc_states(layers)
+            every[packets] = states
+        return every
+
     def of_links(values: Iterable[int]) -> Int64 | int:
         numbers = list(values)
         return numbers[0] if len(numbers) == 1 else np.array(numbers, np.int64)[used]
@@ -640,7 +643,7 @@ def _record(
         RecordNumber.CAPTURED: lambda: batch.captured,
         RecordNumber.CUT: lambda: np.maximum(0, batch.original - batch.captured),
         RecordNumber.ERROR: lambda: 0,
-        RecordNumber.INVARIANT_CRC: lambda: 0,
+        RecordNumber.INVARIANT_CRC: crc_states_of_frames,
         RecordNumber.FLAWED: lambda: batch.original > batch.captured,
         RecordNumber.INTERFACE: lambda: batch.interface,
         RecordNumber.INTERFACE_ID: lambda: of_links(each.local_index for each in links),
