@@ -1,10 +1,10 @@
 """Several processes that read a large plain capture, with results in order.
 
-Each of n processes reads every n-th part of the file and computes the result of the part. The process
-searches for the first record of a part and reads from this record at once. Then the process waits for the end
-of the previous part, which another process sends. If the records do not begin at this end, the process reads
-the part again. The results are therefore correct for any contents, and no process waits for the results of
-another process.
+Each process takes the next part of the file and computes its result. The process searches for the first
+record of a part and reads from this record at once. Then the process waits for the end of the previous part,
+which the process with that part sends. If the records do not begin at this end, the process reads the part
+again. The results are therefore correct for any contents, and no process waits for the results of another
+process.
 
 Threads would share the interpreter's lock, which statistics and checks use half of the time. Processes are
 forked, so that each process has the loaded modules and kernels. Forking is only safe in a process without
@@ -14,12 +14,14 @@ other threads, such as a command.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import mmap
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ecmproto.errors import CaptureError, EcmprotoError, ExecutorError
@@ -41,6 +43,9 @@ MIN_OCTETS = 64 << 20
 _MAX_PROCESSES = 4
 _SLOT_OCTETS = 32 << 20
 """Size of each of the two output buffers of a process; one is filled while the other is read."""
+_TURN_OCTETS = 8
+"""Size of the index of the next part, which one process at a time reads from a pipe."""
+_Slots = tuple[mmap.mmap, mmap.mmap]
 
 Put = Callable[[bytes | memoryview], None]
 Work = Callable[[PartReader, Put], Any]
@@ -105,32 +110,39 @@ class ForkedCapture:
         self._work, self._take = work, take
         self._processes = processes
         self._running: list[ForkProcess] = []
-        self._answers: list[tuple[Connection, Sequence[mmap.mmap]]] = []
+        self._slots: dict[Connection, _Slots] = {}
+        """The buffers of each process, by the connection to the process."""
+        self._received: dict[Connection, tuple[int, Any]] = {}
+        """Messages on later parts: the index of the part and the message, at most one for each process."""
 
     def __enter__(self) -> Self:
         """Start the processes; other threads must start later."""
         from multiprocessing import get_context  # it imports sockets and temporary files
 
         context, count = get_context("fork"), self._processes
-        ends = [context.Pipe(duplex=False) for _ in range(count)]
+        turns = os.pipe()
+        ends = [context.Pipe(duplex=False) for _ in range(count + 1)]
         answers = [context.Pipe() for _ in range(count)]
-        slots = [(mmap.mmap(-1, _SLOT_OCTETS), mmap.mmap(-1, _SLOT_OCTETS)) for _ in range(count)]
-        inherited = (*sum(ends, ()), *(theirs for _, theirs in answers))
+        self._slots = {
+            ours: (mmap.mmap(-1, _SLOT_OCTETS), mmap.mmap(-1, _SLOT_OCTETS)) for ours, _ in answers
+        }
 
         def run(number: int) -> None:
-            own = ends[number][0], ends[(number + 1) % count][1], answers[number][1]
-            for each in (*inherited, *(ours for ours, _ in answers)):
-                if each not in own:
+            ours, theirs = answers[number]
+            for each in itertools.chain(*answers):
+                if each is not theirs:
                     each.close()
-            _Worker(self, number, slots[number], *own).run()
+            _Worker(self, self._slots[ours], theirs, turns, ends).run()
 
-        self._answers = [(ours, slots[number]) for number, (ours, _) in enumerate(answers)]
         self._running = [context.Process(target=run, args=(number,), daemon=True) for number in range(count)]
         for process in self._running:
             process.start()
+        os.write(turns[1], bytes(_TURN_OCTETS))
         ends[0][1].send(Part(path=self.path, before=0))
-        for each in inherited:
-            each.close()
+        for descriptor in turns:
+            os.close(descriptor)
+        for connection in (*itertools.chain(*ends), *(theirs for _, theirs in answers)):
+            connection.close()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -141,7 +153,7 @@ class ForkedCapture:
 
     def __iter__(self) -> Iterator[Done]:
         for index in range(self._parts):
-            done = self._result(*self._answers[index % self._processes])
+            done = self._result(index)
             if done is not None:
                 self._follow(done)
                 yield done
@@ -150,19 +162,42 @@ class ForkedCapture:
     def _parts(self) -> int:
         return -(-self.size_octets // self._part_octets)
 
-    def _result(self, answer: Connection, slots: Sequence[mmap.mmap]) -> Done | None:
+    def _result(self, index: int) -> Done | None:
         """Return the result of a part, or ``None`` if no record begins in the part."""
-        while isinstance(result := _received(answer), _Handed):
-            at, view = 0, memoryview(slots[result.slot])
+        answer, result = self._next(index)
+        while isinstance(result, _Handed):
+            at, view = 0, memoryview(self._slots[answer][result.slot])
             for length in result.lengths:
                 if self._take is not None:
                     self._take(view[at : at + length])
                 at += length
             answer.send(None)
+            answer, result = self._next(index)
         if isinstance(result, Exception):
             raise result
         done: Done | None = result
         return done
+
+    def _next(self, index: int) -> tuple[Connection, Any]:
+        """Return the next message on a part, and the connection that it came from.
+
+        Raises ExecutorError if a process has ended.
+        """
+        from multiprocessing.connection import wait
+
+        while True:
+            for answer, (part, message) in self._received.items():
+                if part == index:
+                    del self._received[answer]
+                    return answer, message
+            ready: Any
+            for ready in wait([each for each in self._slots if each not in self._received]):
+                try:
+                    self._received[ready] = ready.recv()
+                except (EOFError, ConnectionError) as error:
+                    raise ExecutorError(
+                        where="a process of this command", needed="to end by itself", got="the end of it"
+                    ) from error
 
     def _follow(self, done: Done) -> None:
         reached = done.reached
@@ -174,62 +209,68 @@ class ForkedCapture:
         self.warnings = list(dict.fromkeys([*self.warnings, *reached.warnings]))
 
 
-def _received(answer: Connection) -> Any:
-    """Return the next message of a process.
-
-    Raises ExecutorError if the process has ended.
-    """
-    try:
-        return answer.recv()
-    except (EOFError, ConnectionError) as error:
-        raise ExecutorError(
-            where="a process of this command", needed="to end by itself", got="the end of it"
-        ) from error
-
-
 class _Worker:
-    """A forked process that reads every n-th part."""
+    """A forked process that takes the next part, until there is none.
+
+    ``turns`` is a pipe with the index of the next part. The end of part k is sent through pipe k + 1 of
+    ``ends``, modulo the number of pipes. There are more pipes than processes, so two processes never wait for
+    the same pipe.
+    """
 
     def __init__(
         self,
         capture: ForkedCapture,
-        number: int,
-        slots: Sequence[mmap.mmap],
-        before: Connection,
-        after: Connection,
+        slots: _Slots,
         answer: Connection,
+        turns: tuple[int, int],
+        ends: Sequence[tuple[Connection, Connection]],
     ) -> None:
-        self._capture, self._number = capture, number
-        self._before, self._after, self._answer = before, after, answer
-        self._slots = slots
+        self._capture = capture
+        self._slots, self._answer = slots, answer
+        self._turns, self._ends = turns, ends
         self._source: Source
-        self._slot = self._used = self._handed = 0
+        self._index = self._slot = self._used = self._handed = 0
         self._lengths: list[int] = []
 
     def run(self) -> None:
-        """Process every n-th part, until the last part or the end of another process."""
+        """Process parts until the last part or the end of another process."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles the signal
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         keep_freed_memory()
-        capture = self._capture
+        with suppress(EOFError, ConnectionError):
+            self._take_parts()
+            while True:
+                self._answer.recv()  # until the main process ends this process
+
+    def _take_parts(self) -> None:
+        path = self._capture.path
         try:
-            with open(capture.path, "rb") as file, opened_source(capture.path) as (self._source, _):
-                search = RecordSearch(file, capture.path)
-                for index in range(self._number, capture._parts, capture._processes):
-                    self._answer.send(self._done(index, search))
-            for _ in range(self._handed):
-                self._answer.recv()
+            with open(path, "rb") as file, opened_source(path) as (self._source, _):
+                search = RecordSearch(file, path)
+                while self._take_turn():
+                    self._send(self._done(search))
         except (EOFError, ConnectionError):
-            return
+            raise
         except Exception as error:
             if not isinstance(error, EcmprotoError):
                 from traceback import format_exc
 
                 error.add_note(format_exc())
-            self._answer.send(error)
+            self._send(error)
 
-    def _done(self, index: int, search: RecordSearch) -> Done | None:
+    def _take_turn(self) -> bool:
+        """Take the index of the next part; return whether there is such a part."""
+        end, start = self._turns
+        self._index = int.from_bytes(os.read(end, _TURN_OCTETS))
+        os.write(start, (self._index + 1).to_bytes(_TURN_OCTETS))
+        return self._index < self._capture._parts
+
+    def _send(self, message: Done | _Handed | Exception | None) -> None:
+        self._answer.send((self._index, message))
+
+    def _done(self, search: RecordSearch) -> Done | None:
         """Process a part and return its result, or ``None`` if no record begins in the part."""
+        index = self._index
         octets = self._capture._part_octets
         stop = None if index + 1 == self._capture._parts else (index + 1) * octets
         start = next(iter(search.near([index * octets])), None) if index else 0
@@ -237,9 +278,9 @@ class _Worker:
         reader = None
         if start is not None and (stop is None or start < stop):
             reader = self._read(Part(path=self._capture.path, start=start, stop=stop, described=described))
-        part: Part | None = self._before.recv()
+        part: Part | None = self._ends[index % len(self._ends)][0].recv()
         if part is None or (stop is not None and part.start >= stop):
-            self._end(index, part)
+            self._end(part)
             return None
         part = dataclasses.replace(part, stop=stop)
         if reader is None or part.place != reader.part.place:
@@ -251,7 +292,7 @@ class _Worker:
             reader = self._read(part)
             reached = reader.reached
         over = part.stop is None or reached.problem is not None
-        self._end(index, None if over else following(part, reached, Part(path=part.path)))
+        self._end(None if over else following(part, reached, Part(path=part.path)))
         reader.follow(part)
         result = self._capture._work(reader, self._put)
         if self._used:
@@ -264,10 +305,9 @@ class _Worker:
         reader.read()
         return reader
 
-    def _end(self, index: int, following: Part | None) -> None:
-        """Send the start of the next part to the next process; ``None`` means that the capture has ended."""
-        if index + 1 < self._capture._parts:
-            self._after.send(following)
+    def _end(self, following: Part | None) -> None:
+        """Send the start of the next part; ``None`` means that the capture has ended."""
+        self._ends[(self._index + 1) % len(self._ends)][1].send(following)
 
     def _put(self, octets: bytes | memoryview) -> None:
         """Write output to the buffers for the main process."""
@@ -284,7 +324,7 @@ class _Worker:
 
     def _hand(self) -> None:
         """Send a filled buffer to the main process, and wait until the other buffer is free."""
-        self._answer.send(_Handed(self._slot, self._lengths))
+        self._send(_Handed(self._slot, self._lengths))
         self._slot, self._used, self._lengths = 1 - self._slot, 0, []
         self._handed += 1
         if self._handed == len(self._slots):
