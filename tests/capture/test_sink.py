@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ecmproto.errors import OutputError
-from ecmproto.frames.capture import open_sink
+from ecmproto.frames.capture import PcapngWriter, PcapWriter, open_sink
 from ecmproto.frames.capture.source import zstd_module
 from ecmproto.paths import make_folder
 
@@ -76,6 +76,21 @@ def test_an_exception_leaves_a_partial_file(tmp_path: Path) -> None:
 def test_an_exception_before_writing_leaves_no_file(tmp_path: Path) -> None:
     assert write_and_fail(tmp_path / "out", b"") == ""
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("writer", [PcapWriter, PcapngWriter])
+@pytest.mark.parametrize("frames", [0, 1])
+def test_a_partial_capture_without_frames_is_removed(
+    writer: type[PcapWriter | PcapngWriter], frames: int, tmp_path: Path
+) -> None:
+    output = writer(tmp_path / "out")
+    for _ in range(frames):
+        output.write_frame(bytes(60), 0)
+    error = ZeroDivisionError()
+    output.__exit__(ZeroDivisionError, error, None)
+    left = [str(each) for each in tmp_path.iterdir()]
+    assert left == [output.sink.partial] * frames
+    assert getattr(error, "__notes__", []) == [f"the output before it is in {each}" for each in left]
 
 
 def test_the_suffix_selects_the_compression(tmp_path: Path) -> None:

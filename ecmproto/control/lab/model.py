@@ -7,6 +7,7 @@ Times are in ns from the start, rates in bit/s, and lengths in octets without FC
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -330,3 +331,18 @@ class Experiment:
     flows: tuple[Flow, ...]
     control: Control = field(default_factory=Control)
     measure: Measure = field(default_factory=Measure)
+
+
+def connected(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the lowest of the numbers that ``pairs`` connect to each number below ``count``."""
+    parent = list(range(count))
+
+    def lowest(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = number = parent[parent[number]]
+        return number
+
+    for pair in pairs:
+        low, high = sorted(map(lowest, pair))
+        parent[high] = low
+    return [lowest(number) for number in range(count)]

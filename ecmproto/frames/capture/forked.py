@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkProcess
 
-PART_OCTETS = 8 << 20
-"""Size of a part in octets, small enough for the processor's cache."""
+PART_OCTETS = 16 << 20
+"""Size of a part in octets."""
 MIN_OCTETS = 64 << 20
 """Minimum size of a capture for several processes, in octets."""
 _MAX_PROCESSES = 4

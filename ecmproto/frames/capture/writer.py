@@ -74,6 +74,8 @@ class Sink:
         self.partial: str = partial
         """Name of the partial file; empty after the renaming, and for stdout, devices and pipes."""
         self.octets: int = 0
+        self.header_octets: int = 0
+        """Size of the output without frames."""
         self._flushed_octets = 0
         self.whole = whole
         """Whether the output is only usable when complete, so that a partial file is removed."""
@@ -131,8 +133,8 @@ class Sink:
     def abandon(self, error: BaseException | None = None) -> None:
         """End the output early, and add a note about the state of the file to ``error``.
 
-        A partial file is removed if the file is empty or not usable without its end, or if ``error`` is a
-        RecordError. Otherwise the file stays as ``partial``.
+        A partial file is removed if the file has no frames or is not usable without its end, or if ``error``
+        is a RecordError. Otherwise the file stays as ``partial``.
         """
         if self._closed:
             return
@@ -141,12 +143,12 @@ class Sink:
         if not self.partial:
             return
         note = f"the output before it is in {self.partial}"
-        refused = isinstance(error, RecordError)
-        if refused or self.whole or not self.octets:
+        useless = isinstance(error, RecordError) or self.octets <= self.header_octets
+        if useless or self.whole:
             os.unlink(self.partial)
             self.partial = ""
             note = f"{self.path} cannot be read without its end: the partial file was removed"
-        if error is not None and self.octets and not refused:
+        if error is not None and not useless:
             error.add_note(note)
 
     def _end(self, *, synced: bool = False) -> None:
@@ -516,6 +518,7 @@ class PcapWriter(_CaptureWriter):
         order = "<" if byte_order == "little" else ">"
         fresh = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, snaplen, word)
         self.sink.write(header.octets if header else fresh)
+        self.sink.header_octets = self.sink.octets
 
     def write_frame(
         self,
@@ -570,6 +573,7 @@ class PcapngWriter(_CaptureWriter):
             self.write_block(section_block(byte_order, comment=comment))
             for interface in interfaces:
                 self.add_interface(interface)
+        self.sink.header_octets = self.sink.octets
 
     def add_interface(self, interface: Interface) -> int:
         """Describe an interface (link type, snaplen, name, speed, FCS …) and return its index."""

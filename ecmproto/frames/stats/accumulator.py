@@ -535,7 +535,7 @@ _PARTS_EACH = 4
 
 
 def _part_octets(path: str | os.PathLike[str], processes: int) -> int:
-    """Return the size of a part in octets. Each process receives the same number of parts.
+    """Return the size of a part in octets, for the same number of parts per process.
 
     Parts are large because each merge takes a few milliseconds.
     """

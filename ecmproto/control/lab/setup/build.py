@@ -27,6 +27,7 @@ from ecmproto.control.lab.model import (
     Published,
     Switch,
     Thresholds,
+    connected,
 )
 from ecmproto.control.lab.setup.collectives import collective
 from ecmproto.control.lab.setup.figures import (
@@ -364,18 +365,12 @@ def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
     return tuple(result.values())
 
 
-def _pieces(network: Network) -> dict[str, str]:
-    """Return, for each node, a representative of all nodes that can reach this node."""
-    parent = {node: node for node in [*(h.name for h in network.hosts), *(s.name for s in network.switches)]}
-
-    def top(node: str) -> str:
-        while parent[node] != node:
-            parent[node] = node = parent[parent[node]]
-        return node
-
-    for link in network.links:
-        parent[top(link.a)] = top(link.b)
-    return {node: top(node) for node in parent}
+def _pieces(network: Network) -> dict[str, int]:
+    """Return, for each node, the number of a node that represents all nodes that can reach this node."""
+    names = [*(host.name for host in network.hosts), *(switch.name for switch in network.switches)]
+    number = {name: index for index, name in enumerate(names)}
+    lowest = connected(len(number), [(number[link.a], number[link.b]) for link in network.links])
+    return dict(zip(number, lowest, strict=True))
 
 
 def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document) -> list[Flow]:

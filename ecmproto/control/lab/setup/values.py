@@ -73,7 +73,7 @@ def _text(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-_MAX_SHOWN = 24
+_MAX_SHOWN, _MAX_LISTED = 24, 6
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -186,7 +186,7 @@ def _name(text: str) -> str:
 WORD = Kind(needed="a name: a letter, then letters, digits, - or _", read=_name, show=str)
 
 
-def shown_list(values: Sequence[str], max_shown: int = 6) -> str:
+def shown_list(values: Sequence[str]) -> str:
     """Return some of the values as text, and the number of remaining values."""
-    rest = len(values) - max_shown
-    return ", ".join(values[:max_shown]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(values) - _MAX_LISTED
+    return ", ".join(values[:_MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")

@@ -22,7 +22,7 @@ from ecmproto.control.engine.loop import enlarge_stores, run, spare_events
 from ecmproto.control.engine.network import NetworkState
 from ecmproto.control.engine.parts import FINISHED, FULL, WAITING, Exchange, enlarge_part, run_part
 from ecmproto.control.engine.traffic import Sources
-from ecmproto.control.lab.model import Experiment, Flow
+from ecmproto.control.lab.model import Experiment, Flow, connected
 from ecmproto.control.lab.simulation.wiring import Wiring
 from ecmproto.control.lab.traffic.sources import Endpoints, TrafficSources
 from ecmproto.control.lab.traffic.tcp import connection_count
@@ -224,23 +224,12 @@ def _groups(count: int, together: Sequence[tuple[int, int]], wiring: Wiring) -> 
     """Return the lowest switch of each switch's group; pairs of switches in ``together``, and switches with
     their hosts' adapters, are in one group.
     """
-    parent = list(range(count))
-
-    def root(switch: int) -> int:
-        while parent[switch] != switch:
-            parent[switch] = parent[parent[switch]]
-            switch = parent[switch]
-        return switch
-
     adapters = [
         (port.switch, port.next_switch)
         for port in wiring.ports
         if port.next_switch != NOWHERE and wiring.switches[port.next_switch].is_adapter
     ]
-    for a, b in [*together, *adapters]:
-        low, high = sorted((root(a), root(b)))
-        parent[high] = low
-    return np.array([root(switch) for switch in range(count)], np.int64)
+    return np.array(connected(count, [*together, *adapters]), np.int64)
 
 
 def _divided(

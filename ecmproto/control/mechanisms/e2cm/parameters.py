@@ -225,7 +225,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
             flow_decrease=self.flow_decrease_gain / full_scale_octets,
         )
 
-    def path_qeq_octets(self, congested_hops: int, *, frame_octets: int = PACKET_OCTETS) -> int:
+    def path_qeq_octets(self, congested_hops: int) -> int:
         """Return Qeq in octets for a flow over ``congested_hops`` hops; the result is at least one frame.
 
         Raises ParameterError for fewer hops than 1.
@@ -235,7 +235,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         if self.hops_exponent == 0:
             return self.flow_qeq_octets
         octets = int(self.flow_qeq_octets * Fraction(congested_hops) ** self.hops_exponent)
-        return max(octets, min(frame_octets, self.flow_qeq_octets))
+        return max(octets, min(PACKET_OCTETS, self.flow_qeq_octets))
 
     def path_qmax_octets(self, qeq_octets: int) -> int:
         """Return the Qmax for a flow with ``qeq_octets``, in the ratio of ``flow_qmax`` to ``flow_qeq``."""

@@ -412,7 +412,7 @@ AHEAD_OCTETS = 32 << 20
 If threads pass shares to other threads, each thread must wait for the interpreter.
 """
 _NONE, _UNDECIDED = -1, -2
-_NEAR_NS = 1 << 60
+_NEAR_NS = 1 << 61
 _FAR_NS = 2.0**62
 """Maximum absolute time. Frames with times whose sums or differences may overflow are written singly."""
 
