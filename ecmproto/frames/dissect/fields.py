@@ -100,18 +100,29 @@ class FieldReader:
     def __init__(self, names: Sequence[str]) -> None:
         self.names: tuple[str, ...] = tuple(names)
         self.requests: tuple[FieldRequest, ...] = tuple(_request(name) for name in names)
+        self._columns: dict[type[Layer] | None, list[int]] = {}
+        """Indices of the requests of each format's fields; None stands for names without a format."""
+        for column, each in enumerate(self.requests):
+            for cls in {part.format for part in each.parts} or {None}:
+                self._columns.setdefault(cls, []).append(column)
         self._depth = int(any(each.inner for each in self.requests))
         self._cells = functools.lru_cache(maxsize=1024)(self._compiled)
 
     def row(self, record: Record) -> list[str]:
         """Return the value of each field of the record."""
         view = View(record)
-        return [text(view) for text in self._cells(view.locate(self._depth))]
+        row = [""] * len(self.requests)
+        for column, text in self._cells(view.locate(self._depth)):
+            row[column] = text(view)
+        return row
 
-    def _compiled(self, chain: Chain) -> list[Text]:
+    def _compiled(self, chain: Chain) -> list[tuple[int, Text]]:
+        """Return the columns that frames with the given formats may have, each with its text."""
         path = path_of(chain)
-        values = [list(_cell_values(path, each)) for each in self.requests]
-        return [compiled([_cell(each)]) if each else lambda _: "" for each in values]
+        formats = {None, *(cls for layers in chain for cls in layers)}
+        columns = {column for cls in formats for column in self._columns.get(cls, ())}
+        cells = [(column, list(_cell_values(path, self.requests[column]))) for column in sorted(columns)]
+        return [(column, compiled([_cell(values)])) for column, values in cells if values]
 
 
 def _request(name: str) -> FieldRequest:
