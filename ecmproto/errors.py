@@ -11,6 +11,7 @@ import re
 import reprlib
 import unicodedata
 import warnings
+from collections.abc import Iterable
 from typing import Any, dataclass_transform
 
 
@@ -318,6 +319,41 @@ _REPR.maxstring = _REPR.maxother = 100
 def shown(value: object) -> str:
     """Return the repr of a value for a sentence. A long repr is shortened in the middle."""
     return _REPR.repr(value)
+
+
+_SIMILAR_NAMES, _MIN_SIMILARITY = 5, 0.5  # two letters of which one differs
+_LISTED_NAMES, _FIRST_NAMES = 24, 6
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the known name nearest to ``name``, or "" if none is near.
+
+    A name that differs only in case is nearest. Next are names that end with ``name`` after a dot, then names
+    with a similar spelling, then names that begin with ``name``.
+    """
+    import difflib
+
+    names, word = list(known), name.casefold()
+    near = [each for each in names if f".{each.casefold()}".endswith(f".{word}")][:1]
+    near = near or difflib.get_close_matches(name, names, n=_SIMILAR_NAMES, cutoff=_MIN_SIMILARITY)
+    near = near or [each for each in names if word and each.casefold().startswith(word)][:1]
+    alike = {each: difflib.SequenceMatcher(None, each, name).ratio() for each in near}
+    # of equally similar names, the first name in the list
+    return max(near, key=lambda each: (alike[each], -names.index(each)), default="")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known name nearest to ``name``; empty if none is near."""
+    near = nearest_name(name, known)
+    return f"did you mean {near!r}?" if near else ""
+
+
+def hint_on_name(name: str, known: Iterable[str]) -> str:
+    """Return a hint with the known name nearest to ``name``, or with all or the first known names."""
+    names = sorted(known) if isinstance(known, set | frozenset) else list(known)
+    listed = names if len(names) <= _LISTED_NAMES else names[:_FIRST_NAMES]
+    more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
+    return did_you_mean(name, names) or (f"one of {', '.join(listed)}{more}" if names else "")
 
 
 _NOT_PLAIN = re.compile(r"[^ -~]")

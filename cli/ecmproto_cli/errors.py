@@ -18,6 +18,7 @@ from ecmproto.errors import (
     RecordError,
     counted,
     escaped,
+    nearest_name,
 )
 from ecmproto_cli.former import GROUP_OPTIONS, HABITS
 from ecmproto_cli.terminal import echo
@@ -69,12 +70,9 @@ def report(error: Exception, command: str = "") -> None:
     print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.NoSuchOption):
-        import difflib
-
-        known = [*GROUP_OPTIONS, *(error.possibilities or ())]
-        near = difflib.get_close_matches(error.option_name, known, n=1)
-        if near and near[0] in GROUP_OPTIONS:
-            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+        near = nearest_name(error.option_name, [*GROUP_OPTIONS, *(error.possibilities or ())])
+        if near in GROUP_OPTIONS:
+            error = click.NoSuchOption(error.option_name, possibilities=[near], ctx=error.ctx)
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
     elif isinstance(error, CommandError):

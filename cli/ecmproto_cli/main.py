@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ecmproto._version import __version__
-from ecmproto.errors import CacheWarning, PluginWarning
+from ecmproto.errors import CacheWarning, PluginWarning, did_you_mean
 from ecmproto_cli.errors import (
     CLOSED_PIPE,
     INTERRUPTED,
@@ -156,10 +156,7 @@ class _Root(LazyGroup):
         The error for an unknown command suggests the most similar command.
         """
         if args and args[0] not in COMMANDS:
-            import difflib
-
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(COMMANDS)}"
+            hint = did_you_mean(args[0], COMMANDS) or f"one of {', '.join(COMMANDS)}"
             ctx.fail(f"unknown command {args[0]!r} ({hint})")
         return super().resolve_command(ctx, args)
 

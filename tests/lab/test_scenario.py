@@ -580,7 +580,7 @@ def test_scenario_errors_suggest_names_or_values(tmp_path: Path, monkeypatch: py
     scenario = load_scenario("ring.toml")
     with pytest.raises(SpecError, match=r"host\[h99\]\.delay: expected a host of the network.*'h9'"):
         scenario.with_value("host[h99].delay", "1us")
-    with pytest.raises(SpecError, match=r"expected a port.*there are .*a1>c1.* more\)"):
+    with pytest.raises(SpecError, match=r"expected a port.*one of .*a1>c1.* more\)"):
         scenario.with_value("measure.port", "nowhere").experiment()
     with pytest.raises(SpecError, match="a range of at most 100,000 names"):
         scenario.with_value("flow[bulk].from", "h1..h1000000000").experiment()

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from ecmproto.control.lab.setup.values import did_you_mean
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, hint_on_name
 from ecmproto_cli.completion import complete_layer
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.terminal import echo, paint
@@ -84,7 +83,7 @@ def _list(pattern: str, form: str) -> None:
     entries = [e for e in catalogue() if holds(e.name.encode()) or holds(e.doc.encode())]
     short = {alias: name for alias, name in ALIASES.items() if holds(alias.encode())}
     if not entries and not short:
-        near = did_you_mean(pattern, [each.prefix for each in FORMATS])
+        near = hint_on_name(pattern, [each.prefix for each in FORMATS])
         hint = f" ({near})" if near.startswith("did") else ""
         raise CommandError(f"no field matches {pattern!r}{hint}", exit_code=FINDINGS, help="ecmproto fields")
     formats = () if pattern else FORMATS

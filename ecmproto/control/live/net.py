@@ -26,7 +26,6 @@ runs the devices, a thread each.
 
 from __future__ import annotations
 
-import difflib
 import os
 import select
 import socket
@@ -46,7 +45,7 @@ from ecmproto.control.mechanisms.api.machine import Machine, machine_of
 from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.documents import read_document
-from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.errors import ParameterError, SpecError, did_you_mean, shown
 from ecmproto.units import format_rate, parse_octets, parse_rate, parse_time
 from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -451,8 +450,7 @@ def check_names(where: str, table: Mapping[str, Any], known: Iterable[str]) -> N
     names = sorted(known)
     for name in table:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, names)
             raise SpecError(where=where, needed=f"one of {', '.join(names)}", got=shown(name), hint=hint)
 
 

@@ -12,7 +12,7 @@ import functools
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, did_you_mean
 from ecmproto.frames.capture import CaptureReader
 from ecmproto.frames.columns.text.pieces import (
     Cell,
@@ -44,7 +44,6 @@ from ecmproto.frames.dissect.single import (
 )
 from ecmproto.frames.filter.fields import Nesting, frames_within, nested
 from ecmproto.values import dataclass
-from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.codec.frame import Frame, protocols
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
@@ -100,11 +99,12 @@ class FieldReader:
     def __init__(self, names: Sequence[str]) -> None:
         self.names: tuple[str, ...] = tuple(names)
         self.requests: tuple[FieldRequest, ...] = tuple(_request(name) for name in names)
-        self._columns: dict[type[Layer] | None, list[int]] = {}
+        self._columns: dict[type[Layer] | None, set[int]] = {}
         """Indices of the requests of each format's fields; None stands for names without a format."""
         for column, each in enumerate(self.requests):
-            for cls in {part.format for part in each.parts} or {None}:
-                self._columns.setdefault(cls, []).append(column)
+            formats: Iterable[type[Layer] | None] = [part.format for part in each.parts] or [None]
+            for cls in formats:
+                self._columns.setdefault(cls, set()).add(column)
         self._depth = int(any(each.inner for each in self.requests))
         self._cells = functools.lru_cache(maxsize=1024)(self._compiled)
 
@@ -134,14 +134,12 @@ def _request(name: str) -> FieldRequest:
     if not parts and (nesting or of_frame not in _OF_FRAME):
         names = [entry.name for entry in catalogue()] + list(_OF_RECORD)
         raise SpecError(
-            where="-e", needed="the name of a field", got=repr(of_frame), hint=_hint(of_frame, names)
+            where="-e",
+            needed="the name of a field",
+            got=repr(of_frame),
+            hint=did_you_mean(of_frame, names) or "`ecmproto fields` lists them",
         )
     return FieldRequest(of_frame, inner, nesting, parts)
-
-
-def _hint(name: str, known: list[str]) -> str:
-    hint = nearest(name, known)
-    return hint if hint.startswith("did") else "`ecmproto fields` lists them"
 
 
 @functools.cache

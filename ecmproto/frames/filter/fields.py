@@ -14,8 +14,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from ecmproto.errors import nearest_name
 from ecmproto.values import dataclass
-from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.registry import ALIASES, CAPTURE_FIELDS, FORMATS
 from ecmproto.wire.formats.schema import Field as WireField
@@ -122,10 +122,8 @@ def hint(name: str) -> str:
     nesting, _ = nested(name)
     prefix = f"{nesting or INNER}." if nesting or name.startswith(f"{INNER}.") else ""
     possible = [other for other in known() if find(prefix + other) is not None]
-    suggestion = nearest(name.removeprefix(prefix).lower(), possible)
-    if not suggestion.startswith("did"):
-        return "`ecmproto fields` lists them"
-    return suggestion.replace("'", f"'{prefix}", 1)
+    near = nearest_name(name.removeprefix(prefix).lower(), possible)
+    return f"did you mean {prefix + near!r}?" if near else "`ecmproto fields` lists them"
 
 
 @functools.cache

@@ -39,7 +39,7 @@ from ecmproto.control.mechanisms.qcn.parameters import (
     DefenceMode,
     QCNEdgeParameters,
 )
-from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.errors import ParameterError, SpecError, hint_on_name, shown
 from ecmproto.kernels.record import new_record
 from ecmproto.tools.craft.builders import build, finish
 from ecmproto.tools.craft.expectations import SCHEMA, Expectation, of_frames
@@ -51,7 +51,6 @@ from ecmproto.units import (
     NS_PER_S,
     parse_time,
 )
-from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.codec.frame import decode_lax, encode
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.cn import CNTag
@@ -125,7 +124,7 @@ class Sequence:
             if name not in self.parameters:
                 raise SpecError(
                     where=self.name, needed="a parameter of it", got=repr(name),
-                    hint=nearest(name, self.parameters),
+                    hint=hint_on_name(name, self.parameters),
                 )  # fmt: skip
         values = {name: parameter.default for name, parameter in self.parameters.items()}
         return values | dict(given)

@@ -34,7 +34,7 @@ from typing import IO, Any
 import numpy as np
 
 from ecmproto.documents import MAX_VALUE_CHARACTERS, JsonStream, read_document
-from ecmproto.errors import SpecError, escaped, shown
+from ecmproto.errors import SpecError, escaped, hint_on_name, shown
 from ecmproto.frames.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, RECORD_KEYS
 from ecmproto.tools.craft.builders import complete, put_right
 from ecmproto.tools.craft.expectations import Expectation, Side, expectations_from
@@ -54,7 +54,7 @@ from ecmproto.tools.craft.recipe import (
 )
 from ecmproto.tools.craft.stack import Part, Stack, stack_from_line
 from ecmproto.tools.craft.sweep import Plan, axis_of
-from ecmproto.wire.codec.document import frame_keys, from_document, layer_from, nearest
+from ecmproto.wire.codec.document import frame_keys, from_document, layer_from
 from ecmproto.wire.codec.frame import encode
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.schema import Field
@@ -98,7 +98,7 @@ def exact(
     """
     for key in item:
         if key not in RECORD_KEYS and key not in frame_keys():
-            hint = nearest(str(key), RECORD_KEYS | frame_keys())
+            hint = hint_on_name(str(key), RECORD_KEYS | frame_keys())
             raise SpecError(where=where, needed="a key of a frame", got=repr(key), hint=hint)
     with placed(where):
         frame, _ = from_document(item, where="frame", ethertypes=ethertypes)
@@ -176,7 +176,7 @@ def read_toml(
     for key in document:
         if key not in known:
             raise SpecError(
-                where=name, needed="schema, frames and expect", got=repr(key), hint=nearest(key, known)
+                where=name, needed="schema, frames and expect", got=repr(key), hint=hint_on_name(key, known)
             )
     expectations_from(document.get("expect", []), name)
     _check_schema(document.get("schema", FRAMES_SCHEMA), name)
@@ -288,7 +288,10 @@ def _recipe(item: Mapping[str, Any], where: str, reading: Reading) -> Recipe:
     for key in item:
         if key not in _RECIPE_KEYS and key != "schema":
             raise SpecError(
-                where=where, needed="a key of a frame", got=repr(key), hint=nearest(str(key), _RECIPE_KEYS)
+                where=where,
+                needed="a key of a frame",
+                got=repr(key),
+                hint=hint_on_name(str(key), _RECIPE_KEYS),
             )
     with placed(where):
         stack = _stack(item)

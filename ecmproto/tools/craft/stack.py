@@ -14,8 +14,8 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from ecmproto.errors import EncodeError, SpecError, shown
-from ecmproto.wire.codec.document import format_named, nearest
+from ecmproto.errors import EncodeError, SpecError, hint_on_name, shown
+from ecmproto.wire.codec.document import format_named
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.cn import CNM, CNTag
 from ecmproto.wire.formats.ethernet import VLAN, Ethernet, ITag, STag
@@ -347,7 +347,7 @@ class Stack:
             where=part.cls.prefix if part else "sweep",
             needed=f"a field of {what} or of a layer it implies",
             got=repr(name),
-            hint=nearest(short, dict.fromkeys(known)),
+            hint=hint_on_name(short, dict.fromkeys(known)),
         )
 
 

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from ecmproto.control.mechanisms.lossless import MAX_QUANTA, PAUSE_OCTETS, Renewal, check_rate
-from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.errors import ParameterError, SpecError, hint_on_name, shown
 from ecmproto.tools.craft.expectations import Expectation, marked_payload
 from ecmproto.tools.craft.recipe import time_text
 from ecmproto.tools.craft.sequences import (
@@ -36,7 +36,6 @@ from ecmproto.tools.craft.sequences import (
 )
 from ecmproto.tools.craft.sequences import Sequence as Recipe
 from ecmproto.units import NS_PER_S, format_time, parse_rate, parse_time
-from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.formats.ethertypes import EtherTypes
 
 PRIORITIES = 8
@@ -494,6 +493,6 @@ def sequence_named(name: str) -> Recipe:
     if name not in SEQUENCES:
         raise SpecError(
             where="frame", needed="the name of a layer or of a sequence", got=repr(name),
-            hint=nearest(name, SEQUENCES),
+            hint=hint_on_name(name, SEQUENCES),
         )  # fmt: skip
     return SEQUENCES[name]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import SpecError, shown
+from ecmproto.errors import SpecError, hint_on_name, shown
 from ecmproto.tools.edit.selection import name_and_values
-from ecmproto.wire.codec.document import layer_from, nearest
+from ecmproto.wire.codec.document import layer_from
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, TICK_NS
 from ecmproto.wire.formats.ethernet import Ethernet
@@ -115,7 +115,7 @@ def wrapper_from(text: str) -> Wrapper:
     """
     name, given = name_and_values(text, where=_WHERE, needed="each value once, such as session=12")
     if name not in WRAPPERS:
-        raise SpecError(where=_WHERE, needed="a wrapper", got=shown(name), hint=nearest(name, WRAPPERS))
+        raise SpecError(where=_WHERE, needed="a wrapper", got=shown(name), hint=hint_on_name(name, WRAPPERS))
     layers = list(WRAPPERS[name])
     front = _front(given, layers[0])
     for key, text in given.items():
@@ -164,7 +164,7 @@ def _field(name: str, layers: list[Layer], key: str) -> tuple[int, Field]:
         field.key: (0, field) for cls in (() if len(layers) > 1 else _parts(first)) for field in cls.layout
     }
     where = f"{_WHERE} {name}"
-    raise SpecError(where=where, needed="a key", got=shown(key), hint=nearest(key, known))
+    raise SpecError(where=where, needed="a key", got=shown(key), hint=hint_on_name(key, known))
 
 
 def _parts(wrapper: Layer) -> tuple[type[Layer], ...]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ecmproto.errors import DecodeError, SpecError, escaped, shown
+from ecmproto.errors import DecodeError, SpecError, escaped, hint_on_name, shown
 from ecmproto.units import QUEUE_UNIT_OCTETS, RATE_INFINITY
 from ecmproto.wire.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspicious
 from ecmproto.wire.formats.base import Layer
@@ -184,7 +184,7 @@ def format_named(name: str, *, where: str) -> type[Layer]:
     cls = BY_PREFIX.get(name)
     if cls is None:
         raise SpecError(
-            where=where, needed="the name of a format", got=shown(name), hint=nearest(name, BY_PREFIX)
+            where=where, needed="the name of a format", got=shown(name), hint=hint_on_name(name, BY_PREFIX)
         )
     return cls
 
@@ -200,7 +200,7 @@ def field_named(cls: type[Layer], name: str, *, where: str) -> Field:
     keys = [field.key for field in cls.layout]
     short = name.removeprefix(f"{cls.prefix}.")
     raise SpecError(
-        where=where, needed=f"a field of {cls.prefix}", got=shown(name), hint=nearest(short, keys)
+        where=where, needed=f"a field of {cls.prefix}", got=shown(name), hint=hint_on_name(short, keys)
     )
 
 
@@ -212,31 +212,6 @@ def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
             names[name] = field
     names.pop("", None)
     return names
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known name nearest to ``name``, or with all known names if none is near.
-
-    A name that differs only in case is nearest. Next are names that end with ``name`` after a dot, then names
-    with a similar spelling, then names that begin with ``name``.
-    """
-    import difflib
-
-    names = list(known)
-    word = name.casefold()
-    ends = [each for each in names if f".{each.casefold()}".endswith(f".{word}")]
-    close = ends[:1] or difflib.get_close_matches(name, names, n=_NEAR)
-    close = close or [each for each in names if word and each.casefold().startswith(word)][:1]
-    if not close:
-        return f"one of {', '.join(names)}"
-    likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in close]
-    # of equally near names, the first name in the list
-    alike = [each for each, ratio in zip(close, likeness, strict=True) if ratio == max(likeness)]
-    return f"did you mean {min(alike, key=names.index)!r}?"
-
-
-_NEAR = 5
-"""Maximum number of similar names that `nearest` compares."""
 
 
 def scaled_key(cls: type[Layer], field: Field) -> str:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
-from ecmproto.errors import DecodeError
+from ecmproto.errors import DecodeError, did_you_mean
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import UNBOUNDED, Layer
 from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
@@ -94,11 +94,9 @@ class Frame:
         raise KeyError(self._missing(key if isinstance(key, str) else key.prefix))
 
     def _missing(self, name: str) -> str:
-        from difflib import get_close_matches
-
         names = [field.name for layer in self.layers for field in layer.layout]
-        near = get_close_matches(name, [*names, *(layer.prefix for layer in self.layers)], n=1, cutoff=0.75)
-        return f"{name}: not in the frame" + (f" (did you mean {near[0]!r}?)" if near else "")
+        hint = did_you_mean(name, [*names, *(layer.prefix for layer in self.layers)])
+        return f"{name}: not in the frame" + (f" ({hint})" if hint else "")
 
     @overload
     def get(self, key: type[T]) -> T | None: ...

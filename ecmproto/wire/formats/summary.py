@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import Formatter
 from typing import Any, TypeAlias
 
+from ecmproto.errors import did_you_mean
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.schema import Field
 
@@ -106,11 +107,7 @@ def check_summary(name: str, summary: Summary) -> None:
         except ValueError as error:
             raise TypeError(f"{name}: summary: expected a template, got {template!r} ({error})") from None
         if unknown := sorted(styles - known):
-            # imported only for errors, because the import is slow
-            import difflib
-
-            near = difflib.get_close_matches(unknown[0], known, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            hint = f" ({near})" if (near := did_you_mean(unknown[0], known)) else ""
             needed = "a known style or clause"
             raise TypeError(f"{name}: summary: expected {needed}, got {unknown[0]!r} in {template!r}{hint}")
 

@@ -347,7 +347,7 @@ def test_the_nearest_interface_is_named(veth: Network) -> None:
     assert (
         str(caught.value) == "fra: expected a network interface, got none of that name (did you mean 'far'?)"
     )
-    with pytest.raises(InterfaceError, match=r"there are lo, "):
+    with pytest.raises(InterfaceError, match=r"one of lo, "):
         FrameReceiver("x" * 40)
 
 

@@ -68,13 +68,12 @@ from ecmproto.control.lab.setup.values import (
     TIME,
     WORD,
     check_known,
-    did_you_mean,
     read_value,
 )
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
 from ecmproto.control.mechanisms.api.parameters import UNITS, Parameter, Parameters
 from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
-from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.errors import ParameterError, SpecError, hint_on_name, shown
 from ecmproto.paths import path_below
 
 MAX_FLOWS = 100_000
@@ -629,7 +628,7 @@ def _mechanism(name: str, where: str) -> Mechanism:
     try:
         return find_mechanism(name)
     except ParameterError:
-        hint = did_you_mean(name, mechanism_names())
+        hint = hint_on_name(name, mechanism_names())
         raise SpecError(where=where, needed="a mechanism", got=shown(name), hint=hint) from None
 
 

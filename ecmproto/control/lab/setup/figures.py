@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import math
 import re
 import statistics
@@ -29,7 +28,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple, NoReturn, Protocol
 
 from ecmproto.control.lab.model import FRAME_OCTETS
-from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.errors import ParameterError, SpecError, hint_on_name, shown
 from ecmproto.units import (
     exact_time,
     format_octets,
@@ -471,7 +470,7 @@ def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]
         if not matches:
             known = sorted({*flows, *filter(None, flows.values())})
             raise SpecError(
-                where="figure", needed="a flow or a group", got=pattern, hint=_near(pattern, known)
+                where="figure", needed="a flow or a group", got=pattern, hint=hint_on_name(pattern, known)
             )
         chosen.update(dict.fromkeys(matches))
     return list(chosen)
@@ -506,7 +505,9 @@ def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
         whole = pattern if ">" in pattern else f"*>{pattern}"
         matches = [port for port in ports if fnmatchcase(port, whole)]
         if not matches:
-            raise SpecError(where="figure", needed="a port", got=pattern, hint=_near(pattern, list(ports)))
+            raise SpecError(
+                where="figure", needed="a port", got=pattern, hint=hint_on_name(pattern, list(ports))
+            )
         chosen.update(dict.fromkeys(matches))
     return list(chosen)
 
@@ -536,14 +537,6 @@ def _named(dimension: Dimension) -> str:
 
 def _bare(text: str) -> str:
     return shown(text.strip()[:40])
-
-
-def _near(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    listed = ", ".join(known[:12])
-    return f"there are {listed}{', …' if len(known) > 12 else ''}" if known else "there are none"
 
 
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">")
@@ -658,7 +651,7 @@ class _Reader:
         flows = _FLOWS.match(self.text, self.at)
         if not flows or not _ARGUMENT.search(self.text[: self.at]):
             known = [*MEASUREMENTS, *_AGGREGATES, _RATIO]
-            self.fail("a figure", shown(name[0]), hint=_near(name[0], known))
+            self.fail("a figure", shown(name[0]), hint=hint_on_name(name[0], known))
         self.at = flows.end()
         return RATE, _Reading("rate", (flows[0],), (), *self._time_range(), self._run())
 

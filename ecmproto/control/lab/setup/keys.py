@@ -45,12 +45,11 @@ from ecmproto.control.lab.setup.values import (
     Kind,
     check_known,
     choice,
-    did_you_mean,
     read_value,
 )
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.registry import MECHANISMS
-from ecmproto.errors import SpecError, shown
+from ecmproto.errors import SpecError, hint_on_name, shown
 
 Table = dict[str, Any]
 """Flat table as written: ``{"name": "bulk", "tcp.window": 44}``."""
@@ -586,7 +585,7 @@ def check_key(section: str, key: str, where: str) -> None:
     if key not in SECTIONS[section]:
         written = f"[[{section}]]" if section in LISTS else f"[{section}]"
         known = [*SECTIONS[section], *(ROLES if section == "control" else ())]
-        hint = did_you_mean(key, known)
+        hint = hint_on_name(key, known)
         raise SpecError(where=f"{where}.{key}", needed=f"a key of {written}", got=shown(key), hint=hint)
 
 

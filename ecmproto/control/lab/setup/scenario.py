@@ -35,7 +35,6 @@ contents are errors, and every error names the path of the wrong value.
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import os
 import re
@@ -65,10 +64,10 @@ from ecmproto.control.lab.setup.keys import (
 )
 from ecmproto.control.lab.setup.thresholds import Input, default_thresholds
 from ecmproto.control.lab.setup.topology import SHAPES, parse_topology
-from ecmproto.control.lab.setup.values import NAME, OCTETS, check_known, did_you_mean, read_value
+from ecmproto.control.lab.setup.values import NAME, OCTETS, check_known, read_value
 from ecmproto.control.mechanisms.api.parameters import UNITS, Parameter
 from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
-from ecmproto.errors import SpecError, escaped, shown
+from ecmproto.errors import SpecError, did_you_mean, escaped, hint_on_name, shown
 
 BY_DEFAULT, BY_SCENARIO, BY_COMMAND_LINE = "default", "scenario", "command line"
 """Origin of a value; the origin of a variant's value is ``variant NAME``."""
@@ -222,7 +221,7 @@ def load_scenario(name: str, *, outside: bool = False) -> Scenario:
         return capture_scenario(path).with_variant(variant)
     if not (path.endswith(".toml") or "/" in path):
         needed = "a scenario's name, or a file: its name ends in .toml or .pcap, or it contains a /"
-        hint = _near(path, scenario_names())
+        hint = did_you_mean(path, scenario_names())
         if NAME.fullmatch(path) and Path(f"{path}.toml").is_file():
             hint = f"there is a file {path}.toml"
         raise SpecError(where="scenario", needed=needed, got=shown(name), hint=hint)
@@ -245,12 +244,6 @@ def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", out
     scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer, outer=outer))
     scenario.experiment()
     return scenario
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    """Return the most similar known name as a hint; empty if no name is similar."""
-    hint = did_you_mean(name, known)
-    return hint if hint.startswith("did") else ""
 
 
 def read_scenario(
@@ -336,9 +329,9 @@ class _Edit:
         names = [each for each, parameter in known.items() if key in _spellings(each, parameter)]
         if not names:
             spellings = [name for each in known for name in (each, each.partition(".")[2])]
-            near = difflib.get_close_matches(path.partition(".")[0].partition("[")[0], SECTIONS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else _near(key, [*spellings, *CONTROL, *SCENARIO])
-            hint = build.priority_hint(key) or hint
+            section = did_you_mean(path.partition(".")[0].partition("[")[0], SECTIONS)
+            others = [*spellings, *CONTROL, *SCENARIO]
+            hint = build.priority_hint(key) or section or did_you_mean(key, others)
             raise SpecError(
                 where=path,
                 needed=f"a value of the scenario, or a parameter of {mechanism.name}",
@@ -406,7 +399,7 @@ class _Edit:
                 where=path,
                 needed="a flow's name or number",
                 got=shown(which),
-                hint=did_you_mean(which, named) if named else numbered,
+                hint=hint_on_name(which, named) if named else numbered,
             )
         if section == "link":
             a, arrow, b = which.partition(">")

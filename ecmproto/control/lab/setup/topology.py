@@ -20,10 +20,9 @@ from ecmproto.control.lab.setup.values import (
     TIME,
     Kind,
     check_known,
-    did_you_mean,
     read_value,
 )
-from ecmproto.errors import SpecError, counted, shown
+from ecmproto.errors import SpecError, counted, hint_on_name, shown
 
 MAX_HOSTS = 20_000
 DEFAULT_BUFFER = Buffer(500_000, 0)
@@ -129,7 +128,7 @@ def parse_topology(line: str, where: str = "topology") -> Topology:
     shape, *assignments = line.split()[:100] or [""]
     if shape not in SHAPES:
         needed = f"a shape ({', '.join(SHAPES)}) and its options, as in fat-tree k=4 rate=10G"
-        hint = did_you_mean(shape, SHAPES) if shape else ""
+        hint = hint_on_name(shape, SHAPES) if shape else ""
         raise SpecError(where=where, needed=needed, got=shown(shape) if shape else "nothing", hint=hint)
     values = {name: option.default for name, option in SHAPES[shape].all_options.items()}
     given: dict[str, Any] = {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from ecmproto.control.engine.config import (
 )
 from ecmproto.control.lab.model import FRAME_OCTETS
 from ecmproto.control.mechanisms.api.parameters import UNITS, parse_flag
-from ecmproto.errors import ParameterError, SpecError, shown
+from ecmproto.errors import ParameterError, SpecError, hint_on_name, shown
 from ecmproto.units import exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
 
 
@@ -73,22 +72,10 @@ def _text(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-_MAX_SHOWN, _MAX_LISTED = 24, 6
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the most similar known name, or with all or the first known names."""
-    names = list(known)
-    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"there are {shown_list(names) if len(names) > _MAX_SHOWN else ', '.join(sorted(names))}"
-
-
 def check_known(name: str, known: Collection[str], needed: str, where: str, hint: str = "") -> None:
     """Raise SpecError for a name that is not in ``known``, with ``hint`` or the most similar name."""
     if name not in known:
-        raise SpecError(where=where, needed=needed, got=shown(name), hint=hint or did_you_mean(name, known))
+        raise SpecError(where=where, needed=needed, got=shown(name), hint=hint or hint_on_name(name, known))
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -184,9 +171,3 @@ def _name(text: str) -> str:
 
 
 WORD = Kind(needed="a name: a letter, then letters, digits, - or _", read=_name, show=str)
-
-
-def shown_list(values: Sequence[str]) -> str:
-    """Return some of the values as text, and the number of remaining values."""
-    rest = len(values) - _MAX_LISTED
-    return ", ".join(values[:_MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")

@@ -11,14 +11,13 @@ declarations.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, TypeVar
 
-from ecmproto.errors import ParameterError
+from ecmproto.errors import ParameterError, did_you_mean
 from ecmproto.units import NO_UNIT, exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
 
 _KEY = "ecmproto"
@@ -274,8 +273,7 @@ def read(parameter: Parameter, text: str) -> Any:
 
 def unknown_name(name: str, known: list[str], *, kind: str) -> ParameterError:
     """Return the error for a ``name`` that is not in ``known``; the error suggests the nearest known name."""
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
+    hint = f" ({suggested})" if (suggested := did_you_mean(name, known)) else ""
     return ParameterError(name=kind, needed=f"one of {', '.join(known)}", got=f"{name!r}{hint}")
 
 

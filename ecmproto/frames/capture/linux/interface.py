@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ecmproto.errors import InterfaceError
+from ecmproto.errors import InterfaceError, hint_on_name
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP
 
 ADDRESSES_OCTETS = 12
@@ -108,16 +108,11 @@ def _ask(sock: socket.socket, request: int, name: str) -> bytes:
 
 def missing(name: str, names: Iterable[str]) -> InterfaceError:
     """Return the error for a missing interface, with the most similar existing name."""
-    import difflib
-
-    known = list(names)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}" if known else ""
     return InterfaceError(
         interface=name,
         needed="a network interface",
         got="none of that name",
-        hint=hint,
+        hint=hint_on_name(name, names),
         remedy="ip -brief link lists interfaces; in a namespace: ip netns exec NAME ecmproto …",
     )
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import ColumnError, SpecError, shown
+from ecmproto.errors import ColumnError, SpecError, hint_on_name, shown
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.frames.columns.building.frames import Cast, TargetValues, batch_of, cast, times_of
 from ecmproto.frames.columns.building.template import Finish
@@ -33,7 +33,6 @@ from ecmproto.frames.columns.building.values import (
     plain,
     tail_target,
 )
-from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.codec.frame import Frame
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
@@ -393,7 +392,7 @@ def sheet_of(columns: Any) -> ColumnSheet:
     for name in names:
         if name not in _formats():
             raise SpecError(
-                where="columns", needed="names of fields", got=repr(name), hint=nearest(name, _formats())
+                where="columns", needed="names of fields", got=repr(name), hint=hint_on_name(name, _formats())
             )
         if names.count(name) > 1:
             raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import ColumnError, SpecError, shown
-from ecmproto.wire.codec.document import nearest
+from ecmproto.errors import ColumnError, SpecError, hint_on_name, shown
 from ecmproto.wire.codec.frame import Frame, encapsulated
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.schema import REST, BitPart, Field, Meta
@@ -154,7 +153,7 @@ def _find(frame: Frame, name: str, column: str) -> Target:
         where="columns",
         needed=f"a field of {_kind(frame)}",
         got=shown(column),
-        hint=nearest(prefix + plain, dict.fromkeys(names if prefix else [*names, *_TAIL_FIELDS])),
+        hint=hint_on_name(prefix + plain, dict.fromkeys(names if prefix else [*names, *_TAIL_FIELDS])),
     )
 
 
