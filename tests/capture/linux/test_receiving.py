@@ -56,6 +56,13 @@ def test_the_ring_returns_the_sent_frames(veth: Network) -> None:
         )
 
 
+def test_a_batch_in_the_ring_outlives_the_reader(veth: Network) -> None:
+    with open_interface(FAR, zero_copy=True) as reader, ended_after(reader):
+        send(FRAMES[:1], NEAR)
+        batch = next(each for each in reader if len(each))
+    assert batch.frame(0) == FRAMES[0]
+
+
 @pytest.mark.parametrize(("seed", "in_ring"), [(0, False), (1, False), (2, True)])
 def test_thousands_of_frames_arrive_in_order(veth: Network, seed: int, in_ring: bool) -> None:
     frames = random_frames(3000, seed)

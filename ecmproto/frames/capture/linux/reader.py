@@ -20,6 +20,7 @@ import select
 import struct
 import time
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -333,10 +334,11 @@ class Ring:
         self._lent = False
 
     def close(self) -> None:
-        """Free the memory of the ring; copied batches stay valid."""
+        """Free the memory of the ring, or leave it to the last batch that still uses it."""
         self._words.release()
         del self._octets
-        self._map.close()
+        with suppress(BufferError):
+            self._map.close()
 
 
 def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
