@@ -271,9 +271,7 @@ class Checker:
     def _look(self, group: _Group, rows: Rows) -> None:
         """Apply the rules of a group to the frames of a batch that have the ``on`` fields of the group."""
         if group.on:
-            present = np.zeros(len(rows), np.bool_)
-            for name in group.on:
-                present |= rows.has(name)
+            present = np.any([rows.has(name) for name in group.on], axis=0)
             if not present.all():
                 if present.any():
                     self._look_among(group, rows.batch.select(present))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ecmproto.frames.stats.plain_data import plain_value
 from ecmproto.tools.check.rule import NO_TIME, Int64, Mask, Rows, Shift
 
 if TYPE_CHECKING:
@@ -189,6 +190,50 @@ class SeenKeys:
     def is_full(self) -> bool:
         """Whether a key was ignored because the set was full."""
         return self._keys.is_full
+
+
+@plain_value
+class Group(NamedTuple):
+    """A group of frames: the number and time of its first frame, and the number of frames."""
+
+    number: int
+    time_ns: int
+    frames: int
+
+
+class FrameCounts:
+    """The frames of each group, for up to ``maximum`` groups.
+
+    A group is an interface and a number below 2^16, which are the upper and the lower bits of its key.
+    """
+
+    def __init__(self, maximum: int) -> None:
+        self._maximum = maximum
+        self._groups: dict[int, Group] = {}
+
+    def add(self, rows: Rows, mask: Mask, numbers: Int64 | int) -> None:
+        """Add the frames that a mask selects. ``numbers`` has the number of each row's group."""
+        chosen = np.flatnonzero(mask)
+        keys = (rows.interface << 16 | numbers)[chosen]
+        distinct, first, counts = np.unique(keys, return_index=True, return_counts=True)
+        for key, at, frames in zip(distinct.tolist(), chosen[first].tolist(), counts.tolist(), strict=True):
+            self._take(key, Group(int(rows.number[at]), int(rows.time_ns[at]), frames))
+
+    def join(self, later: FrameCounts, shift: Shift) -> None:
+        """Add the groups of a later part."""
+        for key, each in later._groups.items():
+            self._take(key + (shift.interfaces << 16), each._replace(number=each.number + shift.frames))
+
+    def _take(self, key: int, more: Group) -> None:
+        before = self._groups.get(key)
+        if before is not None:
+            self._groups[key] = before._replace(frames=before.frames + more.frames)
+        elif len(self._groups) < self._maximum:
+            self._groups[key] = more
+
+    def groups(self) -> Iterator[tuple[int, int, Group]]:
+        """Yield the interface, the number and the frames of each group, in this order."""
+        return ((key >> 16, key & 0xFFFF, each) for key, each in sorted(self._groups.items()))
 
 
 class FirstEvents:

@@ -5,7 +5,7 @@ At each interface, the latest LLDPDU of each station counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -15,18 +15,16 @@ import numpy as np
 from ecmproto.control.mechanisms.api.parameters import Parameters
 from ecmproto.errors import counted
 from ecmproto.frames.stats.neighbours import LLDP_FIELD, NeighbourCounts, neighbour_of
-from ecmproto.frames.stats.plain_data import plain_value
 from ecmproto.frames.stats.statistics import QAZ, Neighbour, priorities_text
 from ecmproto.frames.stats.tally import CountedBatch, address_octets
+from ecmproto.tools.check.keyed import FrameCounts, Group
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     PORT,
     PRIORITY_FIELDS,
     SENDER,
     Family,
-    Int64,
     Judged,
-    Mask,
     Rows,
     Rule,
     Settings,
@@ -52,15 +50,6 @@ class DCBXRules(Parameters):
     """The parameters of the DCBX rules: none, because both ends advertise their settings."""
 
 
-@plain_value
-class _Seen(NamedTuple):
-    """The number and time of the first frame in a group, and the number of frames in the group."""
-
-    number: int
-    time_ns: int
-    frames: int
-
-
 class _Station(NamedTuple):
     """An end of a link, as described by the latest LLDPDU of the station."""
 
@@ -75,43 +64,29 @@ class _Links:
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._neighbours = NeighbourCounts()
-        self._pauses: dict[tuple[int, ...], _Seen] = {}
-        """PFC frames by interface and priority."""
-        self._roce: dict[tuple[int, ...], _Seen] = {}
-        """RoCE frames other than CNPs, by interface, priority (or `_UNTAGGED`) and DSCP (or `_NO_DSCP`)."""
+        self._pauses, self._roce = FrameCounts(_MAX_TRAFFIC), FrameCounts(_MAX_TRAFFIC)
+        """PFC frames by priority, and RoCE frames other than CNPs.
+
+        The number of a RoCE group is the priority (or `_UNTAGGED`) times 256, plus the DSCP (or `_NO_DSCP`).
+        """
 
     def add(self, rows: Rows) -> None:
         batch = CountedBatch(batch=rows.batch, columns=rows.columns, slots=np.zeros(0, np.int64))
         self._neighbours.add(batch, rows.interfaces, rows.ethertypes)
         for priority, name in enumerate(_TIMES):
             paused = rows.has(_PFC) & (rows[_PFC] >> priority & 1 != 0) & (rows[name] > 0)
-            self._count(self._pauses, rows, paused, (np.full(len(rows), priority),))
+            self._pauses.add(rows, paused, priority)
         roce = rows.has(_BTH) & (rows[_BTH] != CNP_OPCODE)
         if roce.any():
             dscp = np.where(rows.has("ip.dsfield"), rows["ip.dsfield"], rows["ipv6.tclass"]) >> 2
             routed = rows.has("ip.dsfield") | rows.has("ipv6.tclass")
             tagged = np.where(rows.is_tagged, rows.priority, _UNTAGGED)
-            self._count(self._roce, rows, roce, (tagged, np.where(routed, dscp, _NO_DSCP)))
-
-    def _count(
-        self,
-        into: dict[tuple[int, ...], _Seen],
-        rows: Rows,
-        mask: Mask,
-        keys: tuple[Int64, ...],
-    ) -> None:
-        chosen = np.flatnonzero(mask)
-        table = np.stack([rows.interface, *keys], 1)[chosen]
-        distinct, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
-        for key, at, frames in zip(distinct.tolist(), chosen[first].tolist(), counts.tolist(), strict=True):
-            _take(into, tuple(key), _Seen(int(rows.number[at]), int(rows.time_ns[at]), frames))
+            self._roce.add(rows, roce, tagged << 8 | np.where(routed, dscp, _NO_DSCP))
 
     def join(self, later: _Links, shift: Shift) -> None:
         self._neighbours.join(later._neighbours, shift.interfaces, shift.frames)
-        for into, of in ((self._pauses, later._pauses), (self._roce, later._roce)):
-            for (interface, *rest), seen in of.items():
-                moved = seen._replace(number=seen.number + shift.frames)
-                _take(into, (interface + shift.interfaces, *rest), moved)
+        self._pauses.join(later._pauses, shift)
+        self._roce.join(later._roce, shift)
 
     def end(self, report: Report) -> None:
         """Report contradictions between the ends of a link, or between an end and the frames."""
@@ -125,19 +100,11 @@ class _Links:
                 _station(reporter, station)
             if len(stations) == 2:
                 _pair(reporter, *stations)
-            _traffic(reporter, stations, self._of(self._pauses, interface), self._of(self._roce, interface))
-
-    @staticmethod
-    def _of(seen: dict[tuple[int, ...], _Seen], interface: int) -> Iterator[tuple[tuple[int, ...], _Seen]]:
-        return ((key[1:], each) for key, each in sorted(seen.items()) if key[0] == interface)
-
-
-def _take(into: dict[tuple[int, ...], _Seen], key: tuple[int, ...], seen: _Seen) -> None:
-    before = into.get(key)
-    if before is not None:
-        into[key] = before._replace(frames=before.frames + seen.frames)
-    elif len(into) < _MAX_TRAFFIC:
-        into[key] = seen
+            pauses, roce = (
+                [(number, seen) for at, number, seen in counts.groups() if at == interface]
+                for counts in (self._pauses, self._roce)
+            )
+            _traffic(reporter, stations, pauses, roce)
 
 
 class _Teller:
@@ -147,7 +114,7 @@ class _Teller:
         self._report, self._interface = report, interface
 
     def __call__(
-        self, rule: str, at: _Station | _Seen, wrong: bool, what: str, measured: Value, allowed: Value = None
+        self, rule: str, at: _Station | Group, wrong: bool, what: str, measured: Value, allowed: Value = None
     ) -> None:
         """Report a judged frame or station. A station is reported at its latest LLDPDU."""
         subject = at.address if isinstance(at, _Station) and rule in _OF_STATIONS else self._interface
@@ -213,18 +180,19 @@ def _both(one: _Station, other: _Station, text: Callable[[Neighbour], str | None
 def _traffic(
     reporter: _Teller,
     stations: list[_Station],
-    pauses: Iterable[tuple[tuple[int, ...], _Seen]],
-    roce: Iterable[tuple[tuple[int, ...], _Seen]],
+    pauses: Iterable[tuple[int, Group]],
+    roce: Iterable[tuple[int, Group]],
 ) -> None:
     """Compare the PFC and RoCE frames on a link with the settings of the ends."""
     masks = [each.neighbour.pfc_enabled for each in stations if each.neighbour.pfc_enabled is not None]
     enabled = sorted({priority for mask in masks for priority in mask})
     allowed = f"only priorities with PFC ({priorities_text(enabled)})"
     if masks:
-        for (priority,), seen in pauses:
+        for priority, seen in pauses:
             what = f"no end of the link enables PFC for the paused priority {priority}"
             reporter("DCB008", seen, priority not in enabled, what, _frames(seen), allowed)
-    for (priority, dscp), seen in roce:
+    for number, seen in roce:
+        priority, dscp = divmod(number, 256)
         entries = ((each, _assigned(each.neighbour, dscp)) for each in stations)
         assigned = [(each, *entry) for each, entry in entries if entry is not None]
         if assigned and priority != _UNTAGGED:
@@ -240,7 +208,7 @@ def _traffic(
             reporter("DCB009", seen, {*known}.isdisjoint(enabled), what, _frames(seen), allowed)
 
 
-def _frames(seen: _Seen) -> str:
+def _frames(seen: Group) -> str:
     return f"{counted(seen.frames, 'frame')} in total"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ecmproto.control.mechanisms.api.parameters import Parameters, priority_set
 from ecmproto.errors import counted
-from ecmproto.tools.check.keyed import INTERFACE, FirstEvents, moved
+from ecmproto.tools.check.keyed import INTERFACE, FirstEvents, FrameCounts, moved
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     PORT,
@@ -93,30 +93,16 @@ class _Tags:
     """The links with CN-TAGs, and the LLDP announcements of both ends."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
-        self._tags: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """Number and time of the first frame, and the number of frames, by interface and priority."""
+        self._tags = FrameCounts(_MAX_LINKS)
+        """Frames with a CN-TAG by interface and priority."""
         self._speakers: dict[tuple[int, int], tuple[int, int]] = {}
         """CNPVs and ready priorities of each LLDP speaker, by interface and address."""
 
     def add(self, rows: Rows) -> None:
-        tagged = np.flatnonzero(rows.has(_CNTAG[0]) & ~rows.has(_CNM))
-        if len(tagged):
-            keys = rows.interface[tagged] << 3 | rows.priority[tagged]
-            distinct, first, count = np.unique(keys, return_index=True, return_counts=True)
-            for key, at, frames in zip(
-                distinct.tolist(), tagged[first].tolist(), count.tolist(), strict=True
-            ):
-                self._tag((key >> 3, key & 7), (int(rows.number[at]), int(rows.time_ns[at]), frames))
+        self._tags.add(rows, rows.has(_CNTAG[0]) & ~rows.has(_CNM), rows.priority)
         for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
             vectors = (int(rows[_CNPV][at]), int(rows[_READY][at]))
             self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), vectors)
-
-    def _tag(self, where: tuple[int, int], what: tuple[int, int, int]) -> None:
-        if where in self._tags:
-            number, time_ns, frames = self._tags[where]
-            self._tags[where] = (number, time_ns, frames + what[2])
-        elif len(self._tags) < _MAX_LINKS:
-            self._tags[where] = what
 
     def _speak(self, who: tuple[int, int], vectors: tuple[int, int]) -> None:
         if who in self._speakers or len(self._speakers) < _MAX_LINKS:
@@ -124,14 +110,13 @@ class _Tags:
             self._speakers[who] = (cnpv | vectors[0], ready | vectors[1])
 
     def join(self, later: _Tags, shift: Shift) -> None:
-        for (interface, priority), (number, time_ns, frames) in later._tags.items():
-            self._tag((interface + shift.interfaces, priority), (number + shift.frames, time_ns, frames))
+        self._tags.join(later._tags, shift)
         for (interface, address), vectors in later._speakers.items():
             self._speak((interface + shift.interfaces, address), vectors)
 
     def end(self, report: Report) -> None:
         """Report CN-TAGs on links with an end that does not support CN-TAGs in this priority."""
-        for (interface, priority), (number, time_ns, frames) in sorted(self._tags.items()):
+        for interface, priority, (number, time_ns, frames) in self._tags.groups():
             speakers = [
                 (address, vectors)
                 for (where, address), vectors in self._speakers.items()

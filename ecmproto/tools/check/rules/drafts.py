@@ -51,13 +51,11 @@ def qeq(source: str) -> int:
 def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: object) -> Judged:
     """Check that the reserved fields are 0."""
     values = {name: rows[f"{prefix}.{name}"] for name in names}
-    wrong = np.zeros(len(rows), np.bool_)
-    for each in values.values():
-        wrong |= each != 0
 
     def value_text(row: int) -> str:
         return ", ".join(f"{name} {each[row]}" for name, each in values.items() if each[row])
 
+    wrong = np.any([each != 0 for each in values.values()], axis=0)
     return Judged(wrong, "a field that must be 0 is not 0", value_text, 0)
 
 

@@ -60,14 +60,11 @@ def _probe_fields(rows: Rows, parameters: E2CMRules) -> Judged:
         ("the CPID of the probe is not the flow's destination address followed by 0", cpid != end),
         ("the throughput in the forward probe is not 0", forward & (rows["e2cm.throughput"] != 0)),
     )
-    wrong = np.zeros(len(rows), np.bool_)
-    for _, each in checks:
-        wrong |= each
 
     def what(row: int) -> str:
         return "; ".join(name for name, each in checks if each[row])
 
-    return Judged(wrong, what, about=forward | back)
+    return Judged(np.any([each for _, each in checks], axis=0), what, about=forward | back)
 
 
 def _table() -> Int64:

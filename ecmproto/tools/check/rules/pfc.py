@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -283,24 +284,51 @@ def _where(positions: list[tuple[int, int, bytes | None]]) -> Where:
     return Where(*table.T)
 
 
-_FAULT_TEXTS: tuple[tuple[str, str, str, Severity], ...] = (
-    (
-        "destination address", "The destination address of a PFC frame is 01-80-C2-00-00-01.",
-        "A receiver ignores a PFC frame with any other destination address, so the traffic is not paused.",
-        "error",
-    ),
-    (
-        "source address", "The source address of a PFC frame is an individual address and not 0.",
-        "A receiver may reject a PFC frame with an invalid source address. An invalid source address also "
-        "hides which port sent the PFC frame.",
-        "error",
-    ),
-    (
-        "no VLAN tag", "A PFC frame has no VLAN tag.",
-        "PFC frames stay on one link and need no VLAN tag. Receivers do not recognize a PFC frame with a "
-        "VLAN tag.",
-        "error",
-    ),
+def _fault_rules(
+    kind: str, elsewhere: str, *others: tuple[str, str, str, Severity], **attributes: Any
+) -> tuple[Rule, ...]:
+    """Return the three common rules for faults of PFC or PAUSE frames, and a rule for each of ``others``.
+
+    ``elsewhere`` is the effect of another destination address.
+    """
+    texts: tuple[tuple[str, str, str, Severity], ...] = (
+        (
+            "destination address", f"The destination address of a {kind} frame is 01-80-C2-00-00-01.",
+            elsewhere, "error",
+        ),
+        (
+            "source address", f"The source address of a {kind} frame is an individual address and not 0.",
+            f"A receiver may reject a {kind} frame with an invalid source address. An invalid source address "
+            f"also hides which port sent the {kind} frame.",
+            "error",
+        ),
+        (
+            "no VLAN tag", f"A {kind} frame has no VLAN tag.",
+            f"{kind} frames stay on one link and need no VLAN tag. Receivers do not recognize a {kind} frame "
+            "with a VLAN tag.",
+            "error",
+        ),
+        *others,
+    )  # fmt: skip
+    return tuple(
+        Rule(
+            id=f"{kind}{number:03}",
+            name=name,
+            sentence=sentence,
+            why=why,
+            severity=severity,
+            subject=SENDER,
+            fields=("eth.dst",),
+            parameters=("lossless",) if name == "lossless priorities" else (),
+            **attributes,
+        )
+        for number, (name, sentence, why, severity) in enumerate(texts, 1)
+    )
+
+
+FAULT_RULES = _fault_rules(
+    "PFC",
+    "A receiver ignores a PFC frame with any other destination address, so the traffic is not paused.",
     (
         "lossless priorities", "PFC frames pause only lossless priorities.",
         "If a lossy priority is paused, the traffic stops instead of being dropped. Often, the two ends of "
@@ -330,70 +358,22 @@ _FAULT_TEXTS: tuple[tuple[str, str, str, Severity], ...] = (
         "Receivers reject shorter PFC frames. A longer PFC frame contains unusual padding.",
         "warning",
     ),
+    clause=_CLAUSE, on=_PFC, optional=PFC_FIELDS, memory=_Faults,
 )  # fmt: skip
-
-FAULT_RULES = tuple(
-    Rule(
-        id=f"PFC{number:03}",
-        name=name,
-        sentence=sentence,
-        why=why,
-        clause=_CLAUSE,
-        severity=severity,
-        subject=SENDER,
-        on=_PFC,
-        fields=("eth.dst",),
-        optional=PFC_FIELDS,
-        parameters=("lossless",) if name == "lossless priorities" else (),
-        memory=_Faults,
-    )
-    for number, (name, sentence, why, severity) in enumerate(_FAULT_TEXTS, 1)
-)
 """The rules for `PFC_FAULTS` except the last fault, in the same order."""
 
-_PAUSE_TEXTS: tuple[tuple[str, str, str, Severity], ...] = (
-    (
-        "destination address", "The destination address of a PAUSE frame is 01-80-C2-00-00-01.",
-        "A bridge forwards a PAUSE frame with any other destination address. The frame may then pause the "
-        "wrong station.",
-        "error",
-    ),
-    (
-        "source address", "The source address of a PAUSE frame is an individual address and not 0.",
-        "A receiver may reject a PAUSE frame with an invalid source address. An invalid source address also "
-        "hides which port sent the PAUSE frame.",
-        "error",
-    ),
-    (
-        "no VLAN tag", "A PAUSE frame has no VLAN tag.",
-        "PAUSE frames stay on one link and need no VLAN tag. Receivers do not recognize a PAUSE frame with a "
-        "VLAN tag.",
-        "error",
-    ),
+PAUSE_RULES = _fault_rules(
+    "PAUSE",
+    "A bridge forwards a PAUSE frame with any other destination address. The frame may then pause the wrong "
+    "station.",
     (
         "padding", "The octets after the pause time of a PAUSE frame are 0.",
         "Padding with other values is usually old data from a reused transmit buffer. The frame may also be "
         "a PFC frame with the opcode of PAUSE.",
         "note",
     ),
+    clause="802.3 31B; wire-formats 8", on=("macc.pause_time",), optional=CONTROL_FIELDS, memory=_PauseFaults,
 )  # fmt: skip
-
-PAUSE_RULES = tuple(
-    Rule(
-        id=f"PAUSE{number:03}",
-        name=name,
-        sentence=sentence,
-        why=why,
-        clause="802.3 31B; wire-formats 8",
-        severity=severity,
-        subject=SENDER,
-        on=("macc.pause_time",),
-        fields=("eth.dst",),
-        optional=CONTROL_FIELDS,
-        memory=_PauseFaults,
-    )
-    for number, (name, sentence, why, severity) in enumerate(_PAUSE_TEXTS, 1)
-)
 
 _pause_rule = partial(Rule, subject=SENDER, on=_ANY, fields=("eth.src",))
 RULES = (
