@@ -132,14 +132,13 @@ class PausePanel(RowPanels[Statistics]):
             Row(
                 label=label,
                 total=value_text(run.share(each.paused_ns) or 0.0, "share"),
-                heights=self._heights(each.paused_ns_over_time, run.intervals.width_ns),
+                heights=coarse_means(
+                    self._edges, np.array(each.paused_ns_over_time) / run.intervals.width_ns, self.form.bins
+                ),
                 colour=ALERT,
             )
             for label, each in longest
         ]
-
-    def _heights(self, paused_ns: Sequence[int], width_ns: int) -> Floats:
-        return coarse_means(self._edges, np.array(paused_ns, np.float64) / width_ns, self.form.bins)
 
     def readout(self, run: Statistics) -> str:
         """Return the number of rows that are not drawn, as text."""

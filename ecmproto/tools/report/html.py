@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ecmproto.frames.capture.writer import open_sink
+from ecmproto.frames.capture.writer import write_output
 from ecmproto.tools.report.figures import KINDS, Kind, listed, overview, panels_of, short_names, stacked
 from ecmproto.tools.report.page import (
     Block,
@@ -361,6 +361,4 @@ def write_report(report: Report, path: str, *, force: bool = False) -> None:
     Raises the same errors as :func:`report_form`. Raises OutputError if the file cannot be written, or if the
     file exists and ``force`` is false.
     """
-    octets = report_form(path)(report)
-    with open_sink(path, force=force) as sink:
-        sink.write(octets)
+    write_output(path, report_form(path)(report), force=force)

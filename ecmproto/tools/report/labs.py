@@ -23,8 +23,8 @@ from ecmproto.control.lab.results.theory import curves_of
 from ecmproto.control.lab.simulation.series import FlowSeries, PortSeries
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.tools.report.figures import KINDS, Kind, overview
-from ecmproto.tools.report.html import FORMS, report_svg
-from ecmproto.tools.report.page import form_of
+from ecmproto.tools.report.html import FORMS
+from ecmproto.tools.report.page import figure_forms, form_of
 from ecmproto.tools.report.run import (
     Drops,
     FlowCurves,
@@ -40,7 +40,6 @@ from ecmproto.tools.report.run import (
     TheoryCurve,
     quantiles,
 )
-from ecmproto.tools.report.sheet import drawn_png, drawn_svg, standalone_svg
 from ecmproto.units import NS_PER_S, format_time, one_precision
 
 _MESSAGE_MARKS = 2000
@@ -80,16 +79,12 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
 
 
 def picture(outcomes: Sequence[Outcome], path: str, panels: Collection[Kind] = tuple(KINDS)) -> bytes:
-    """Return panels as PNG or SVG, as selected by the suffix of ``path``.
+    """Return the whole report as HTML, or panels as PNG or SVG, as selected by the suffix of ``path``.
 
-    ``panels`` contains the panel types.
-
-    Raises the same errors as `report_form`.
+    ``panels`` contains the panel types of PNG and SVG. Raises the same errors as `report_form`.
     """
-    report = lab_report(outcomes)
-    if form_of(path, FORMS) is report_svg:
-        return standalone_svg(drawn_svg(lambda: overview(report, panels)), title=report.title)
-    return drawn_png(lambda: overview(report, panels))
+    pictures = figure_forms(lambda report: overview(report, panels), lambda report: report.title)
+    return form_of(path, FORMS | pictures)(lab_report(outcomes))
 
 
 def _name(outcome: Outcome) -> str:

@@ -201,13 +201,19 @@ def file_forms(
     def html(*subject: Any) -> bytes:
         return page(*subject).encode()
 
+    return {".html": html, ".htm": html, **figure_forms(figure, title)}
+
+
+def figure_forms(figure: Callable[..., Figure], title: Callable[..., str]) -> dict[str, Callable[..., bytes]]:
+    """Return the functions that create the file content of a figure, by file name suffix."""
+
     def png(*subject: Any) -> bytes:
         return drawn_png(lambda: figure(*subject))
 
     def svg(*subject: Any) -> bytes:
         return standalone_svg(drawn_svg(lambda: figure(*subject)), title=title(*subject))
 
-    return {".html": html, ".htm": html, ".png": png, ".svg": svg}
+    return {".png": png, ".svg": svg}
 
 
 _COMPRESSED = (".gz", ".zst")

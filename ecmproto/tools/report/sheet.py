@@ -232,15 +232,10 @@ class Sheet:
 
     def axes(self, left_px: float, top_px: float, width_px: float, height_px: float) -> Axes:
         """Add axes with their upper left corner at (``left_px``, ``top_px``)."""
-        bottom_px = self.height_px - top_px - height_px
-        return self.figure.add_axes(
-            (
-                left_px / self.width_px,
-                bottom_px / self.height_px,
-                width_px / self.width_px,
-                height_px / self.height_px,
-            )
-        )
+        across_px, upward_px = self.width_px, self.height_px
+        bottom_px = upward_px - top_px - height_px
+        bounds = left_px / across_px, bottom_px / upward_px, width_px / across_px, height_px / upward_px
+        return self.figure.add_axes(bounds)
 
     def text(
         self,
@@ -451,18 +446,14 @@ def _tidied(svg: bytes, *, prefix: str, colours: Mapping[str, str], typeface: bo
         element.tail = None
         if element.text is not None and not element.text.strip():
             element.text = None
-    _drop(root, "style")
+    for parent in root.iter():
+        for child in parent.findall("style"):
+            parent.remove(child)
     names = {old: f"{prefix}{index}" for index, old in enumerate(_referenced(root), 1)}
     for element in root.iter():
         _tidy(element, names, colours, typeface)
     _flatten(root)
     return root
-
-
-def _drop(root: Element, tag: str) -> None:
-    for parent in root.iter():
-        for child in [child for child in parent if child.tag == tag]:
-            parent.remove(child)
 
 
 def _referenced(root: Element) -> list[str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ecmproto.control.lab.results.sweeps import Axis, cells
 from ecmproto.control.lab.setup.figures import parse_figure
 from ecmproto.errors import ParameterError
 from ecmproto.executors.rows import Row
-from ecmproto.tools.report.page import form_of
-from ecmproto.tools.report.sheet import INK, MUTED, QUEUE, WIDE, Sheet, drawn_png, drawn_svg, standalone_svg
+from ecmproto.tools.report.page import figure_forms, form_of
+from ecmproto.tools.report.sheet import INK, MUTED, QUEUE, WIDE, Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,15 +36,7 @@ def heat_maps(
     if len(axes[-1].values) > _MAX_COLUMNS and len(axes) == 2:
         got = f"{len(axes[-1].values)} of {axes[-1].path}"
         raise ParameterError(name="figure", needed=f"at most {_MAX_COLUMNS} values across", got=got)
-
-    def draw() -> Figure:
-        return _drawn(title, rows, axes, figures)
-
-    forms: dict[str, Callable[[], bytes]] = {
-        ".png": lambda: drawn_png(draw),
-        ".svg": lambda: standalone_svg(drawn_svg(draw), title=title),
-    }
-    return form_of(path, forms)()
+    return form_of(path, _FORMS)(title, rows, axes, figures)
 
 
 def _drawn(title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) -> Figure:
@@ -56,6 +48,9 @@ def _drawn(title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Seque
     for index, figure in enumerate(figures):
         _map(sheet, _TITLE_PX + map_px * index, rows, axes, figure)
     return sheet.figure
+
+
+_FORMS = figure_forms(_drawn, lambda title, *_: title)
 
 
 def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis], figure: str) -> None:
