@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,19 @@ def opened(
     from ecmproto.frames.batch.inner import open_innermost
 
     return open_innermost(paths, outer=not inner, trailer=trailer, ethertypes=ethertypes, batch_frames=frames)
+
+
+@contextmanager
+def handled(
+    signals: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Call ``handler`` for signals while the context is active. Call this function in the main thread."""
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 class DeferredInterrupt:
@@ -193,12 +206,8 @@ class StoppingInterrupt:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        before = {number: signal.signal(number, self._take) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with handled((signal.SIGINT, signal.SIGTERM), self._take):
             yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def interrupts(reader: CaptureReader) -> AbstractContextManager[DeferredInterrupt | StoppingInterrupt]:

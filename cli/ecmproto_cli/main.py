@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -242,19 +242,12 @@ def _open_standard_streams() -> list[int]:
 _show_any = warnings.showwarning
 
 
-def _show(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """Print a warning for the user as one sentence, without file name and line number."""
     if issubclass(category, CacheWarning | PluginWarning):
         warn(str(message))
     else:
-        _show_any(message, category, filename, lineno, file, line)
+        _show_any(message, category, *where, **more)
 
 
 def _page_of(command: str, args: list[str]) -> str:

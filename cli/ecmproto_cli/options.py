@@ -222,6 +222,12 @@ def write_option(help: str) -> Callable[[F], F]:
     return click.option("-w", "--write", "output", metavar="FILE", help=help)
 
 
+def form_option(*forms: str, help: str, show_default: bool = False) -> Callable[[F], F]:
+    """Return the option ``-T`` with these formats, of which the first is the default."""
+    choice = click.Choice(forms)
+    return click.option("-T", "form", type=choice, default=forms[0], show_default=show_default, help=help)
+
+
 force_option = click.option("--force", is_flag=True, help="Overwrite existing output files.")
 
 

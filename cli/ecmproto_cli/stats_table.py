@@ -479,12 +479,9 @@ def _roce_facts(statistics: Statistics, roce: RoceTraffic) -> Iterator[tuple[str
         yield "CNPs", f"{roce.cnps:,}, {rate}{sure}"
     if roce.delay_ns is not None:
         yield "delay", f"from the first CE to the CNP: {roce.delay_ns.as_times('p50 p90 p99 max')}"
-    refused: dict[str, int] = {}
+    refused: Counter[str] = Counter()
     for each in roce.queue_pairs:
-        codes = {**each.naks, "receiver not ready": each.receiver_not_ready}
-        for code, count in codes.items():
-            if count:
-                refused[code] = refused.get(code, 0) + count
+        refused += Counter({**each.naks, "receiver not ready": each.receiver_not_ready})
     if refused:
         yield "NAKs", _listed(refused)
     again = Counter(each.retransmission for each in roce.queue_pairs if each.retransmission)
@@ -547,10 +544,9 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> list[s
             octets = name.endswith("_octets")
             texts += map(format_octets, values) if octets else (f"{values[0]:.1f}", str(values[1]))
         rows.append((cpid_text(point.cpid), texts))
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for point in points:
-        for name, count in point.types.items():
-            counts[name] = counts.get(name, 0) + count
+        counts.update(point.types)
     types = [f"  by type: {_listed(counts)}"] if counts else []
     return [columns_of(rows), *types, *_more(len(points), _POINTS_SHOWN, "congestion points")]
 

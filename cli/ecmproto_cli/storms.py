@@ -6,8 +6,8 @@ import dataclasses
 import json
 import secrets
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ecmproto.errors import EcmprotoError, SpecError, counted
@@ -141,11 +141,7 @@ def _sent(
 ) -> _Sent:
     """Send streams, capture frames at the receivers that are checked, and return the results."""
     with ExitStack() as opened:
-        sender: StreamSender | TimedSender
-        if kernel_time:
-            sender = opened.enter_context(_timed_stream(streams))
-        else:
-            sender = opened.enter_context(_opened_streams(streams, bypass=bypass, realtime=realtime))
+        sender = _opened(streams, opened, bypass=bypass, realtime=realtime, kernel_time=kernel_time)
         watch = None
         if storms or data:
             from ecmproto.tools.testing.proofs import Watch
@@ -163,42 +159,34 @@ def _sent(
         )  # fmt: skip
 
 
-@contextmanager
-def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) -> Iterator[StreamSender]:
-    """Yield a sender of streams.
+def _opened(
+    streams: Sequence[Stream], opened: ExitStack, *, bypass: bool, realtime: bool, kernel_time: bool
+) -> StreamSender | TimedSender:
+    """Return a sender of streams, which ``opened`` closes. With ``kernel_time``, the kernel keeps the times.
 
-    Raises InterfaceError under the conditions of `opened_sender`.
+    Raises InterfaceError under the conditions of `opened_sender`, and if the kernel cannot keep the times.
     """
     from ecmproto.frames.capture.linux.streams import StreamSender, may_run_ahead
 
     interrupt = DeferredInterrupt(signal.SIGINT, signal.SIGTERM)
-    with StreamSender(streams, bypass_queues=bypass, check=interrupt.check) as sender, interrupt:
-        for facts in sender.facts.values():
-            check_link(facts)
+    sender: StreamSender | TimedSender
+    if kernel_time:
+        from ecmproto.frames.capture.linux.timed_departures import TimedSender, time_keeping
+
+        kind = opened.enter_context(time_keeping(streams[0].interface))
+        sender = opened.enter_context(TimedSender(streams, kind, check=interrupt.check))
+    else:
+        sender = StreamSender(streams, bypass_queues=bypass, check=interrupt.check)
+        opened.enter_context(sender)
+    opened.enter_context(interrupt)
+    for facts in sender.facts.values():
+        check_link(facts)
+    if isinstance(sender, StreamSender):
         if bypass and not sender.bypasses:
             warn_of_queues()
         if realtime and not may_run_ahead():
             raise not_ahead(streams[0].interface)
-        yield sender
-
-
-@contextmanager
-def _timed_stream(streams: Sequence[Stream]) -> Iterator[TimedSender]:
-    """Yield a sender of one stream for which the kernel keeps the departure times.
-
-    Raises InterfaceError if the kernel cannot keep departure times.
-    """
-    from ecmproto.frames.capture.linux.timed_departures import TimedSender, time_keeping
-
-    interrupt = DeferredInterrupt(signal.SIGINT, signal.SIGTERM)
-    with (
-        time_keeping(streams[0].interface) as kind,
-        TimedSender(streams, kind, check=interrupt.check) as sender,
-        interrupt,
-    ):
-        for facts in sender.facts.values():
-            check_link(facts)
-        yield sender
+    return sender
 
 
 def _send_streams(sender: StreamSender | TimedSender) -> BaseException | None:

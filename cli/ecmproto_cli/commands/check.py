@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from ecmproto_cli.options import (
     count_option,
     filter_option,
     force_option,
+    form_option,
     outer_option,
     print_unwrapped,
     read_option,
@@ -57,10 +59,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
     help="Set a rule parameter, such as qcn.w=2. Other parameters have a default, or are estimated from the "
     "capture and reported.",
 )  # fmt: skip
-@click.option(
-    "-T", "form", type=click.Choice(["text", "ndjson", "junit", "sarif"]), default="text",
-    help="Format of the report on stdout.",
-)  # fmt: skip
+@form_option("text", "ndjson", "junit", "sarif", help="Format of the report on stdout.")
 @click.option(
     "--junit", metavar="FILE", help="Also write JUnit XML, with a test case for each rule and subject."
 )
@@ -136,7 +135,11 @@ def command(
         raise click.UsageError("expected a capture to read: -r FILE, or - for stdin")
     fails = _failing(fail_on, families)
     check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
-    known = _baseline(baseline)
+    known = None
+    if baseline is not None:
+        from ecmproto.tools.check.documents import read_baseline
+
+        known = read_baseline(Path(baseline).read_text(encoding="utf-8", errors="replace"), baseline)
     new = partial(
         Checker, selected, parameters, families=families, sampled=sampled[0] != 1, ethertypes=ethertypes
     )
@@ -197,16 +200,6 @@ def _failing(given: tuple[str, ...], families: Sequence[Family]) -> frozenset[st
     return frozenset(failing)
 
 
-def _baseline(path: str | None) -> Mapping[tuple[str, str], int] | None:
-    if path is None:
-        return None
-    from pathlib import Path
-
-    from ecmproto.tools.check.documents import read_baseline
-
-    return read_baseline(Path(path).read_text(encoding="utf-8", errors="replace"), path)
-
-
 def _listed(rules: Sequence[Rule], family_of: Mapping[str, Family]) -> str:
     """Return one or two lines per rule, grouped by family."""
     lines: list[str] = []
@@ -215,11 +208,7 @@ def _listed(rules: Sequence[Rule], family_of: Mapping[str, Family]) -> str:
         family = family_of[rule.id]
         if family.title != title:
             title = family.title
-            lines += (
-                ["", paint(f"{title} ({family.name})", "title")]
-                if lines
-                else [paint(f"{title} ({family.name})", "title")]
-            )
+            lines += [""] * bool(lines) + [paint(f"{title} ({family.name})", "title")]
         first, *more = textwrap.wrap(rule.sentence, prose_width() - 21)
         lines.append(f"  {paint(rule.id, 'name')}  {rule.severity:<7}  {first}")
         lines += [f"{'':19}{line}" for line in more]

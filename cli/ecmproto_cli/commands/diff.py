@@ -13,7 +13,7 @@ import click
 from ecmproto.errors import counted
 from ecmproto.units import TIME_UNITS
 from ecmproto_cli.errors import FINDINGS, warn
-from ecmproto_cli.options import filter_option, outer_option, with_ethertypes
+from ecmproto_cli.options import filter_option, form_option, outer_option, with_ethertypes
 from ecmproto_cli.output import Stdout
 from ecmproto_cli.progress import reading, work
 from ecmproto_cli.terminal import echo, paint, wrapped
@@ -68,13 +68,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     help="Compare only the first N octets of each frame, for captures with different snap lengths.",
 )  # fmt: skip
 @filter_option("Compare only frames that this display filter selects, in both captures.")
-@click.option(
-    "-T",
-    "form",
-    type=click.Choice(["text", "json", "ndjson"]),
-    default="text",
-    help="Output format.",
-)
+@form_option("text", "json", "ndjson", help="Output format.")
 @click.option("--stat", is_flag=True, help="Show only the summary.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing. The exit code is 1 if the captures differ.")
 @click.option(

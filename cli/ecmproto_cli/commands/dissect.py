@@ -292,7 +292,7 @@ def _run(
         saving = Saving(flush) if flush is not None and live else None
         try:
             for item in out.begun(items, limit):
-                part = item.show(interrupt) if isinstance(item, Shown) else item
+                part = out.show(item, interrupt) if isinstance(item, Shown) else item
                 if copier is not None and (not isinstance(part, Batch) or len(part)):
                     copier.write(part)
                 if saving is not None:
@@ -375,7 +375,6 @@ The number is not more than the number of threads, because all threads except on
 class Shown:
     """A batch in progress that is shown after the previous batches."""
 
-    output: Output
     batch: Batch
     passes: bool = False
     """Whether all frames of the batch are selected and no frame is shown."""
@@ -383,10 +382,6 @@ class Shown:
     """The lock that the following batches in columns wait for, if this batch is shown frame by frame."""
     work: Future[tuple[Batch, Iterable[bytes | memoryview]]] | None = None
     """The pending result of a thread that processes the batch in columns."""
-
-    def show(self, interrupt: Interrupt) -> Batch:
-        """Show the frames of the batch that the filter selects, and return these frames."""
-        return self.output.show(self, interrupt)
 
 
 class Output:
@@ -506,24 +501,24 @@ class Output:
         self.frames += len(batch)
         self._count_unknown(batch)
         if self._form is None and self._filter is None:
-            return Shown(self, batch, passes=True)
+            return Shown(batch, passes=True)
         self.begin()
         by_columns = self._is_large(batch)
         if not self._large:
-            return Shown(self, batch)
+            return Shown(batch)
         from concurrent.futures import ThreadPoolExecutor
 
         from ecmproto.frames.columns.threads import Turn
 
         self._turn = Turn(self._turn)
         if not by_columns:
-            return Shown(self, batch, turn=self._turn)
+            return Shown(batch, turn=self._turn)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS)
             self._reporting.enter_context(reporting_compilation())
         # a copy of the list, because the reader may append interfaces meanwhile
         work = partial(self._columns, batch, tuple(self._reader.interfaces), self._turn)
-        return Shown(self, batch, work=self._pool.submit(work))
+        return Shown(batch, work=self._pool.submit(work))
 
     def show(self, shown: Shown, interrupt: Interrupt) -> Batch:
         """Show the frames of a batch that the filter selects, and return these frames.

@@ -10,6 +10,7 @@ import click
 
 from ecmproto.errors import counted
 from ecmproto_cli.errors import FINDINGS
+from ecmproto_cli.options import form_option
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
     "--neighbours", "wait", metavar="TIME",
     help="Wait this long, such as 35s, for LLDP on each interface, and show what the other end advertises.",
 )  # fmt: skip
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
+@form_option("text", "json", help="Format of the report.")
 def command(interfaces: tuple[str, ...], apply: bool, wait: str | None, form: str) -> int:
     """Check this machine's capabilities, programs, links, MTU, offloads and flow control.
 

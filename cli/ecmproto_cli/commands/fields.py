@@ -11,13 +11,14 @@ import click
 from ecmproto.errors import SpecError, hint_on_name
 from ecmproto_cli.completion import complete_layer
 from ecmproto_cli.errors import FINDINGS, CommandError
+from ecmproto_cli.options import form_option
 from ecmproto_cli.terminal import echo, paint
 
 
 @click.command()
 @click.argument("name", default="", metavar="[NAME|PATTERN]", shell_complete=complete_layer)
-@click.option(
-    "-T", "form", type=click.Choice(["text", "json", "md", "lua"]), default="text",
+@form_option(
+    "text", "json", "md", "lua",
     help="Format of the output. md and lua are for frame formats only; lua prints the format's part of the "
     "Wireshark dissector.",
 )  # fmt: skip

@@ -20,6 +20,7 @@ from ecmproto_cli.options import (
     execution_options,
     fields_option,
     filter_option,
+    form_option,
     options_as,
     outer_option,
     rates_options,
@@ -96,13 +97,7 @@ def fleet_options(function: F) -> F:
     "Count only frames that this display filter selects. Rates still refer to the duration of the whole "
     "capture."
 )
-@click.option(
-    "-T",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the statistics.",
-)
+@form_option("text", "json", help="Format of the statistics.")
 @rates_options
 @storm_options
 @outer_option

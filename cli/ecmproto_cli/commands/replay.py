@@ -19,6 +19,7 @@ from ecmproto_cli.options import (
     assigned_to,
     filter_option,
     force_option,
+    form_option,
     outer_option,
     print_unwrapped,
     read_option,
@@ -108,7 +109,7 @@ if TYPE_CHECKING:
 @click.option("--samples", metavar="FILE", help="Write every sample and message to a .csv or .parquet file.")
 @click.option("--flows", metavar="FILE", help="Write the flows' rates over time to a .csv or .parquet file.")
 @force_option
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
+@form_option("text", "json", help="Format of the report.")
 @with_ethertypes
 def command(
     cp: str | None,

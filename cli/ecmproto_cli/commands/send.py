@@ -19,6 +19,7 @@ from ecmproto_cli.options import (
     READ_HELP,
     captures_named,
     force_option,
+    form_option,
     timing_options,
     with_ethertypes,
 )
@@ -112,7 +113,7 @@ _OWN_SPEED = "the interface's"
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only the failures of --receive or --received.")
 @force_option
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
+@form_option("text", "json", help="Format of the report.")
 @click.option("--seed", type=int, help="Seed of random:N.  [default: a new seed, which is printed]")
 @with_ethertypes
 def command(

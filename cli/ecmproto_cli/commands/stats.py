@@ -13,6 +13,7 @@ from ecmproto_cli.options import (
     count_option,
     filter_option,
     force_option,
+    form_option,
     outer_option,
     print_unwrapped,
     rates_options,
@@ -39,9 +40,7 @@ if TYPE_CHECKING:
     "Count only frames that this display filter selects. Rates still refer to the duration of the whole "
     "capture."
 )
-@click.option(
-    "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the statistics."
-)
+@form_option("text", "json", help="Format of the statistics.")
 @click.option(
     "--report",
     metavar="FILE",

@@ -23,7 +23,7 @@ from ecmproto.units import (
     frames_per_second,
     parse_octets,
 )
-from ecmproto_cli.options import RATE, SIZE, TIME, F, keyed_option
+from ecmproto_cli.options import RATE, SIZE, TIME, form_option, keyed_option
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo
 
@@ -48,13 +48,7 @@ def command() -> None:
     """
 
 
-def _options(function: F) -> F:
-    form = click.option(
-        "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the result."
-    )
-    return form(function)
-
-
+_form = form_option("text", "json", help="Format of the result.")
 _rate = click.option("--speed", "rate", type=RATE, required=True, help="Speed of the link, such as 400G.")
 
 
@@ -91,7 +85,7 @@ def _whole_ns(ns: Fraction, name: str) -> int:
     show_default=True,
     help="Cable length, for the headroom.",
 )
-@_options
+@_form
 def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     """Compute a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
 
@@ -183,7 +177,7 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     "--interface-delay", "interface", metavar="AMOUNT",
     help="Delay of this end's interface, out and in.  [default: same as --response]",
 )  # fmt: skip
-@_options
+@_form
 def headroom(
     rate: int,
     cable: str,
@@ -250,7 +244,7 @@ def headroom(
     show_default=True,
     help="Length of a frame without FCS, as in captures.",
 )
-@_options
+@_form
 def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
     """Compute the bandwidth-delay product: the octets in flight in a round trip."""
     rate_bps, length = _link(rate), _checked_length(frame)
@@ -281,7 +275,7 @@ def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
 @command.command()
 @click.argument("octets", type=SIZE)
 @_rate
-@_options
+@_form
 def frame(octets: int, rate: int, form: str) -> None:
     """Compute the time on the wire and the maximum frame rate for a frame of OCTETS octets without FCS."""
     rate_bps, length = _link(rate), _checked_length(octets)
@@ -319,7 +313,7 @@ def frame(octets: int, rate: int, form: str) -> None:
     "--set", "given", metavar="NAME=VALUE", keys=dict.fromkeys(_QCN, ()),
     help="Set a parameter of QCN.  [default: gd=1/128, qeq=26kB, w=2]",
 )  # fmt: skip
-@_options
+@_form
 def feedback(qntz_fb: int, rate: int | None, given: dict[str, str], form: str) -> None:
     """Compute the queue and the remaining rate from a CNM's Quantized Feedback, 0 to 63."""
     gd, size, weight = (_QCN | given).values()

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import counted
+from ecmproto_cli.capturing import handled
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import F, force_option, jobs_option, options_as, processors
+from ecmproto_cli.options import F, force_option, form_option, jobs_option, options_as, processors
 from ecmproto_cli.output import pairs
 from ecmproto_cli.progress import is_enabled, work
 from ecmproto_cli.terminal import echo, echo_over, paint
@@ -257,11 +258,10 @@ class ProgressReporter:
             self.stopped = True
             echo("\necmproto: stopping; Ctrl-C once more to exit at once", err=True)
 
-        before = signal.signal(signal.SIGINT, stop)
         try:
-            yield
+            with handled((signal.SIGINT,), stop):
+                yield
         finally:
-            signal.signal(signal.SIGINT, before)
             self.end()
 
 
@@ -301,7 +301,7 @@ def run_experiments(
 
 
 @command.command("list")
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the list.")
+@form_option("text", "json", help="Format of the list.")
 def list_command(form: str) -> None:
     """List the bundled scenarios with title, source and variants."""
     from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
@@ -333,8 +333,8 @@ def list_command(form: str) -> None:
 @command.command("show")
 @scenario_argument
 @setting_options
-@click.option(
-    "-T", "form", type=click.Choice(["text", "json", "toml"]), default="text", show_default=True,
+@form_option(
+    "text", "json", "toml", show_default=True,
     help="Format of the output. toml prints the scenario file.",
 )  # fmt: skip
 def show_command(scenario: str, setup: Setup, form: str) -> None:

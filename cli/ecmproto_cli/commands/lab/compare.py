@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 @seed_options
 @click.option("--no-baselines", is_flag=True, help="Omit the baselines (no control, PAUSE and PFC).")
 @report_options
-@click.option(
-    "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="Format of the report. ndjson reports progress during the run, and ends with the result.",
-)  # fmt: skip
 def command(
     scenario: str,
     mechanisms: tuple[str, ...],

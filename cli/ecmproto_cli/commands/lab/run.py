@@ -21,7 +21,7 @@ from ecmproto_cli.commands.lab import (
     setting_options,
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.options import F, force_option, options_as, write_option
+from ecmproto_cli.options import F, force_option, form_option, options_as, write_option
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import Printed, echo, paint
@@ -37,10 +37,14 @@ PANELS = ("queue", "losses", "delivered", "sent", "slowdown", "phase", "messages
 
 
 def report_options(function: F) -> F:
-    """Return ``function`` with the options ``--report``, ``--panels`` and ``--force``.
+    """Return ``function`` with the options ``--report``, ``--panels``, ``--force`` and ``-T``.
 
-    The command receives ``reports``, a `Reports`.
+    The command receives ``reports``, a `Reports`, and ``form``.
     """
+    form = form_option(
+        "text", "json", "ndjson", "csv", show_default=True,
+        help="Format of the report. ndjson reports progress during the run, and ends with the result.",
+    )  # fmt: skip
     options = (
         click.option(
             "--report", "files", metavar="FILE", multiple=True,
@@ -53,7 +57,7 @@ def report_options(function: F) -> F:
         ),
         force_option,
     )  # fmt: skip
-    return options_as(function, options, Reports, "reports")
+    return options_as(form(function), options, Reports, "reports")
 
 
 def _panels(ctx: click.Context, param: click.Parameter, given: str) -> tuple[str, ...]:
@@ -81,14 +85,10 @@ class Reports:
         if not self.files:
             return
         from ecmproto.frames.capture.writer import write_output
-        from ecmproto.tools.report.html import write_report
-        from ecmproto.tools.report.labs import lab_report, picture
+        from ecmproto.tools.report.labs import picture
 
         for path in self.files:
             work.at(f"report {path}")
-            if path.lower().endswith(".html"):
-                write_report(lab_report(outcomes), path, force=self.force)
-                continue
             write_output(path, picture(outcomes, path, self.panels), force=self.force)
 
 
@@ -113,10 +113,6 @@ class Reports:
 )  # fmt: skip
 @write_option("Write all frames of the first run as pcapng, with an interface for each direction of a link.")
 @report_options
-@click.option(
-    "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="Format of the report. ndjson reports progress during the run, and ends with the result.",
-)  # fmt: skip
 def command(
     scenario: str,
     setup: Setup,

@@ -16,7 +16,7 @@ import click
 from ecmproto.units import format_share, format_time
 from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, setting_options
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.options import Execution, execution_options, force_option, shard_option
+from ecmproto_cli.options import Execution, execution_options, force_option, form_option, shard_option
 from ecmproto_cli.output import check_outputs, columns_of
 from ecmproto_cli.progress import TaskProgress, print_failures
 from ecmproto_cli.terminal import Printed, echo, paint
@@ -64,8 +64,8 @@ CHECKED = 1000
 )  # fmt: skip
 @force_option
 @click.option("--effects", is_flag=True, help="Show the effects of factors with two values (2ᵏ design).")
-@click.option(
-    "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
+@form_option(
+    "text", "json", "ndjson", "csv", show_default=True,
     help="Format of the report. ndjson writes each point as soon as the point is finished.",
 )  # fmt: skip
 def command(
@@ -167,21 +167,16 @@ def command(
         for text, each in effects_shown.items():
             echo(f"\n{_effects_table(text, each)}")
     if figure:
+        from ecmproto.frames.capture.writer import write_output
+        from ecmproto.tools.report.sweeps import heat_maps
+
         end_ns = own.measure.until_ns or own.duration_ns
         measured = f"measured {format_time(own.measure.from_ns)} to {format_time(end_ns)}"
         title = f"{base.name}: {own.control.mechanism}, {format_time(own.duration_ns)}, {measured}, {over}"
-        _draw(figure, force, title, rows, parsed or _axes_of(part), texts)
+        maps = heat_maps(title, rows, parsed or _axes_of(part), texts, figure)
+        write_output(figure, maps, force=force)
     has_failed = print_failures(progress.tally)
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0
-
-
-def _draw(
-    path: str, force: bool, title: str, rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]
-) -> None:
-    from ecmproto.frames.capture.writer import write_output
-    from ecmproto.tools.report.sweeps import heat_maps
-
-    write_output(path, heat_maps(title, rows, axes, figures, path), force=force)
 
 
 def _lines(path: str) -> list[str]:

@@ -36,7 +36,7 @@ from ecmproto.units import (
 )
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import TIME, F, timing_options, with_ethertypes, with_options
+from ecmproto_cli.options import TIME, F, form_option, timing_options, with_ethertypes, with_options
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo, paint
 
@@ -118,8 +118,8 @@ running_options = with_options(
         "--set", "assignments", metavar="NAME=VALUE", multiple=True,
         help="Set a parameter of the mechanism, such as qeq=33kB or rp.gd=0.01.",
     ),
-    click.option(
-        "-T", "form", type=click.Choice(["text", "ndjson"]), default="text",
+    form_option(
+        "text", "ndjson",
         help="Format of reports: a table at the end (text), or one JSON document per line (ndjson).",
     ),
     click.option(

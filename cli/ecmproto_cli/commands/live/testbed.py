@@ -8,18 +8,18 @@ import secrets
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ecmproto.errors import OutputError, ParameterError
 from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
-from ecmproto_cli.options import RATE, TIME, assigned_to, force_option
+from ecmproto_cli.capturing import handled
+from ecmproto_cli.options import RATE, TIME, assigned_to, force_option, form_option
 from ecmproto_cli.output import columns_of
 from ecmproto_cli.terminal import echo, paint
 
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 @click.option("-w", "--write", "folder", metavar="DIR", help="Folder for reports and captures.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]")
 @force_option
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
+@form_option("text", "json", help="Format of the report.")
 def command(
     mechanisms: str,
     tcp: bool,
@@ -156,13 +156,13 @@ def run_all(request: TestbedRequest) -> None:
         remove(name)
     echo(f"ecmproto: seed {request.seed}", err=True)
     outcomes = []
-    with _folder(request) as folder, _Ending() as ending:
+    with _folder(request) as folder, _deferred() as check:
         for name in request.names:
             _precompile(request, name, chosen[name])
-            ending.check()
+            check()
             echo(f"ecmproto: {name} for {request.duration_s:g} s", err=True)
             try:
-                outcomes.append(_run(request, name, chosen[name], folder / name, ending))
+                outcomes.append(_run(request, name, chosen[name], folder / name, check))
             except ParameterError:  # the machine cannot carry the rate
                 if outcomes:
                     _show(request, outcomes)
@@ -189,29 +189,17 @@ def _folder(request: TestbedRequest) -> Iterator[Path]:
     yield target
 
 
-class _Ending:
-    """Context that defers SIGINT and SIGTERM until the next `check`."""
+@contextmanager
+def _deferred() -> Iterator[Callable[[], None]]:
+    """Defer SIGINT and SIGTERM, and yield a function that raises KeyboardInterrupt after a signal."""
+    received: list[int] = []
 
-    def __init__(self) -> None:
-        self._came = False
-        self._before: dict[int, Any] = {}
-
-    def check(self) -> None:
-        if self._came:
+    def check() -> None:
+        if received:
             raise KeyboardInterrupt
 
-    def _hold(self, number: int, frame: FrameType | None) -> None:
-        self._came = True
-
-    def __enter__(self) -> _Ending:
-        self._before = {
-            number: signal.signal(number, self._hold) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    with handled((signal.SIGINT, signal.SIGTERM), lambda number, _: received.append(number)):
+        yield check
 
 
 def _assignments(request: TestbedRequest, name: str) -> tuple[str, ...]:
@@ -247,7 +235,7 @@ def _precompile(request: TestbedRequest, name: str, assignments: tuple[str, ...]
 
 
 def _run(
-    request: TestbedRequest, name: str, assignments: tuple[str, ...], folder: Path, ending: _Ending
+    request: TestbedRequest, name: str, assignments: tuple[str, ...], folder: Path, check: Callable[[], None]
 ) -> RunOutcome:
     from ecmproto.control.live.testbed.run import RunSettings, outcome_of, run
     from ecmproto.control.mechanisms.api.machine import machine_of
@@ -263,7 +251,7 @@ def _run(
         flow_control=request.flow_control,
         any_rate=request.any_rate,
         together=None if request.processes == "auto" else request.processes == "one",
-        check=ending.check,
+        check=check,
     )
     mechanism = find_mechanism(name)
     machine = machine_of(mechanism, mechanism.parse(assignments))
@@ -304,12 +292,12 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
         ("dropped", [str(outcome.dropped_frames) for outcome in outcomes]),
     ]
     if any(sender.protocol == "udp" for sender in topology.senders):
-        rows.append(("lost in all", [_percent(outcome.lost_share) for outcome in outcomes]))
+        rows.append(("lost in all", [_known(outcome.lost_share, format_share) for outcome in outcomes]))
     if any(sender.protocol == "tcp" for sender in topology.senders):
-        rows.append(("retransmits", [_count(outcome.retransmits) for outcome in outcomes]))
+        rows.append(("retransmits", [_known(outcome.retransmits, str) for outcome in outcomes]))
     rows += [
-        ("ping p50", [_ms(outcome.ping_p50_ms) for outcome in outcomes]),
-        ("ping p99", [_ms(outcome.ping_p99_ms) for outcome in outcomes]),
+        ("ping p50", [_known(outcome.ping_p50_ms, _ms) for outcome in outcomes]),
+        ("ping p99", [_known(outcome.ping_p99_ms, _ms) for outcome in outcomes]),
         ("messages", [str(outcome.messages) for outcome in outcomes]),
     ]
     notes = "Rates, queue and drops exclude the start-up phase. The senders' own queues drop frames too."
@@ -330,13 +318,9 @@ def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
     return [f"Kept from the processor ({', '.join(waits)}): {note}. Run it on a less busy machine.", ""]
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else format_share(share)
+def _known(value: float | None, text: Callable[[float], str]) -> str:
+    return "–" if value is None else text(value)
 
 
-def _count(value: int | None) -> str:
-    return "–" if value is None else str(value)
-
-
-def _ms(value: float | None) -> str:
-    return "–" if value is None else format_time(value * NS_PER_S / 1000)
+def _ms(value: float) -> str:
+    return format_time(value * NS_PER_S / 1000)
