@@ -273,9 +273,7 @@ class AgreementCampaign(Campaign):
             failure = first_of(check, wrong, items, bounds) or wrong
         elif row >= 0:
             items = [items[row]]
-        outcome = CaseOutcome(
-            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=failure.detail + "\n"
-        )
+        outcome = CaseOutcome(kind=wrong.kind, signature=wrong.signature, output=failure.detail + "\n")
         index = batch.index + max(row, 0)
         finding = Finding(frames=tuple(items), outcome=outcome, seed=self._judge.cases.seed, index=index)
         self._state.keep(finding, self._line, name=self._file)

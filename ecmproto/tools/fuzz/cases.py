@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Protocol
 
 from ecmproto.errors import ParameterError
 from ecmproto.tools.fuzz.mutators import JUMBO_OCTETS, LAYER_MUTATORS, OCTET_MUTATORS, OctetMutator, put_in
@@ -45,25 +44,6 @@ class FuzzCase:
     """Names of the applied mutators, in order."""
 
 
-class CaseSource(Protocol):
-    """A source of cases, such as `Cases` or `OctetCases`."""
-
-    @property
-    def seed(self) -> int:
-        """The seed of all cases."""
-
-    @property
-    def corpus(self) -> str:
-        """The digest that identifies the corpus."""
-
-    @property
-    def unspoilt(self) -> tuple[bytes, ...]:
-        """The octets of the corpus without mutations."""
-
-    def starting_at(self, index: int) -> Iterator[FuzzCase]:
-        """Yield every case from ``index`` without end."""
-
-
 _DIGEST_CHARACTERS = 16
 
 
@@ -81,16 +61,34 @@ def random_of(seed: int, index: int) -> random.Random:
     return random.Random(seed << _INDEX_BITS | index)
 
 
-class Cases:
-    """The endless sequence of cases from a seed and a corpus of frames."""
+class CaseSource:
+    """The endless sequence of cases from a seed and a corpus. Raises ParameterError for a negative seed."""
 
-    def __init__(self, corpus: Sequence[bytes], *, seed: int, ethertypes: EtherTypes = DEFAULT) -> None:
+    def __init__(self, corpus: Sequence[bytes], *, seed: int) -> None:
         if seed < 0:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
         self.corpus: str = digest_of(corpus)
         """The digest that identifies the corpus."""
         self.unspoilt: tuple[bytes, ...] = tuple(corpus)
+        """The octets of the corpus without mutations."""
+
+    def __getitem__(self, index: int) -> FuzzCase:
+        """Return the case with the index ``index``, which is 0 or more."""
+        raise NotImplementedError
+
+    def starting_at(self, index: int) -> Iterator[FuzzCase]:
+        """Yield every case from ``index`` without end."""
+        while True:
+            yield self[index]
+            index += 1
+
+
+class Cases(CaseSource):
+    """Cases that are mutated frames."""
+
+    def __init__(self, corpus: Sequence[bytes], *, seed: int, ethertypes: EtherTypes = DEFAULT) -> None:
+        super().__init__(corpus, seed=seed)
         self._ethertypes = ethertypes
         self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self.unspoilt)
 
@@ -136,27 +134,17 @@ class Cases:
         """Yield every case from index 0 without end."""
         return self.starting_at(0)
 
-    def starting_at(self, index: int) -> Iterator[FuzzCase]:
-        """Yield every case from ``index`` without end."""
-        while True:
-            yield self[index]
-            index += 1
-
 
 LONGEST_INPUT_OCTETS = 1 << 16
 """Maximum length of a case in octets."""
 
 
-class OctetCases:
-    """The endless sequence of cases from a seed and a corpus of octet strings."""
+class OctetCases(CaseSource):
+    """Cases that are mutated octet strings."""
 
     def __init__(self, corpus: Sequence[bytes], mutators: Sequence[OctetMutator], *, seed: int) -> None:
-        if seed < 0:
-            raise ParameterError(name="seed", needed="0 or more", got=str(seed))
-        self.seed = seed
-        self.corpus: str = digest_of(corpus)
-        """The digest that identifies the corpus."""
-        self.unspoilt: tuple[bytes, ...] = tuple(corpus) or (b"",)
+        super().__init__(corpus, seed=seed)
+        self.unspoilt = self.unspoilt or (b"",)
         self._mutators = tuple(mutators)
 
     def __getitem__(self, index: int) -> FuzzCase:
@@ -174,12 +162,6 @@ class OctetCases:
             octets = mutate(octets, rng)[:LONGEST_INPUT_OCTETS]
             done.append(mutate.__name__)
         return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
-
-    def starting_at(self, index: int) -> Iterator[FuzzCase]:
-        """Yield every case from ``index`` without end."""
-        while True:
-            yield self[index]
-            index += 1
 
 
 _TOGETHER = 32

@@ -58,9 +58,9 @@ class CaseOutcome:
 
     kind: Kind
     signature: str
-    status: int
+    status: int = 0
     """Exit status, or the negative number of the signal that ended the program."""
-    seconds: float
+    seconds: float = 0.0
     output: str
     """The end of the output, and the part after the first sign of a failure."""
     processor_s: float = dataclasses.field(default=0.0, compare=False)

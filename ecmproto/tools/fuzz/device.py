@@ -57,8 +57,8 @@ class WiredDevice:
     """A `DeviceUnderTest` that receives frames from ``transmission``.
 
     The device is alive while all ``heartbeats`` succeed. ``recovery`` is a shell command that restores the
-    device, and "" if the device recovers without a command. ``check`` is called often. ``say`` is called with
-    messages for the user.
+    device, and "" if the device recovers without a command. ``check`` is called often. ``report`` is called
+    with messages for the user.
     """
 
     transmission: Transmission

@@ -187,16 +187,13 @@ class Narrowing:
             fewest(suspects, self._silences, Budget(self.tries))
             if len(self.reduced) == 1 and not self.known(self.reduced[0].octets):
                 self._simplify(self.reduced[0])
-            self.again = self._confirmed(self.reduced)
+            # the frames alone must silence a device that was restored, if the device can be restored
+            self._fresh, minimum = self.device.recovers, self.reduced
+            self.again = sum(self._silences(minimum) for _ in range(ATTEMPTS))
             if self.again:
                 return True
         self.reduced = tuple(suspects)
         return True
-
-    def _confirmed(self, minimum: Sequence[Suspect]) -> int:
-        """Return the number of attempts in which frames alone silence the device."""
-        self._fresh = self.device.recovers
-        return sum(self._silences(minimum) for _ in range(ATTEMPTS))
 
     def _silences(self, suspects: Sequence[Suspect]) -> bool:
         """Send suspects, and return whether the device is silent.
@@ -375,9 +372,8 @@ class DeviceCampaign(Campaign):
             lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in mutated]
         else:
             suspects = self._suspects(interval)
-        outcome = CaseOutcome(
-            kind="silence", signature=signature, status=0, seconds=seconds, output="\n".join(lines) + "\n"
-        )
+        text = "\n".join(lines) + "\n"
+        outcome = CaseOutcome(kind="silence", signature=signature, seconds=seconds, output=text)
         return Finding(
             frames=tuple(suspect.octets for suspect in suspects),
             outcome=outcome,

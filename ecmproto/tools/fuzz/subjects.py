@@ -112,16 +112,12 @@ def _specs() -> list[bytes]:
     return [_TOML.encode(), lines.encode(), *(json.dumps(document).encode() for document in documents)]
 
 
-def _frame_checks() -> list[BatchCheck]:
-    return [SchemaCheck(), HeaderCheck(), ColumnCheck(), DocumentCheck(), TextCheck()]
-
-
 SUBJECTS = {
     "frames": Subject(
         file="case.pcap",
         corpus=template_frames,
         cases=lambda corpus, seed: Cases(corpus, seed=seed),
-        checks=_frame_checks,
+        checks=lambda: [SchemaCheck(), HeaderCheck(), ColumnCheck(), DocumentCheck(), TextCheck()],
         batch_cases=2048,
     ),
     "captures": Subject(

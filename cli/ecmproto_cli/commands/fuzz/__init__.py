@@ -30,7 +30,7 @@ from ecmproto_cli.terminal import echo, echo_over
 if TYPE_CHECKING:
     from ecmproto.frames.capture import Batch, CaptureReader
     from ecmproto.frames.filter import Filter
-    from ecmproto.tools.fuzz.findings import Finding, Progress
+    from ecmproto.tools.fuzz.findings import Campaign, Finding, Progress
 
 
 COMMANDS = {
@@ -254,14 +254,14 @@ def duration_of(duration_ns: int | None, runs: int | None) -> float | None:
 
 def report(
     session: Session,
-    progress: Progress,
-    findings: dict[str, Finding],
+    campaign: Campaign,
     rows: Sequence[tuple[str, str]],
     line: Callable[[Finding], str],
     *,
     interrupted: bool,
 ) -> int:
     """Print the result of a campaign, and return the exit code."""
+    progress, findings = campaign.progress, campaign.findings
     all_rows = [
         ("executions", f"{session.cases:,} {session.noun} in {session.seconds:.1f} s, {session.rate}"),
         *rows,

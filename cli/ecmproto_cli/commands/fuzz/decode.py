@@ -85,7 +85,9 @@ def command(
     ecmproto fuzz decode --seed 7 --index 4711
     ecmproto fuzz decode --what captures --duration 10s
     """
+    from ecmproto.tools.fuzz.agreement import AgreementCampaign
     from ecmproto.tools.fuzz.judgement import Bounds
+    from ecmproto.tools.fuzz.subjects import SUBJECTS
 
     check_single(paths, seed, index, as_is, runs, duration, "runs the inputs", "a case")
     if (as_is or index is not None) and (every or jobs):
@@ -99,7 +101,38 @@ def command(
         return _case(what, corpus, seed, index, bounds)
     reads = list(itertools.chain.from_iterable(("-r", os.path.relpath(path)) for path in paths))
     reads += ["-Y", filter.text] if filter is not None else []
-    return _campaign(what, reads, corpus, Path(out), seed, seconds, runs, bounds, every, jobs or processors())
+    subject, folder = SUBJECTS[what], Path(out)
+    seed = seed_for(folder, seed)
+    arguments = ["ecmproto", "fuzz", "decode", *(["--what", what] if what != "frames" else [])]
+    campaign = AgreementCampaign(
+        _checks(what),
+        subject.cases(corpus, seed),
+        folder,
+        line=shlex.join([*arguments, "--as-is", "-r", subject.file]),
+        file=subject.file,
+        bounds=bounds,
+        every=every,
+        batch_cases=subject.batch_cases,
+        jobs=jobs or processors(),
+    )
+
+    def again(finding: Finding) -> str:
+        """Return the command that reproduces a finding."""
+        if len(finding.frames) > 1:
+            return stored_line(folder, finding)
+        return shlex.join([*arguments, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
+
+    session = Session(
+        duration_s=seconds, noun="frames" if what in FRAMES else "cases", interrupt=DeferredInterrupt()
+    )
+    failures = campaign.run(session.going_on, max_cases=runs, left_s=session.left_s)
+    interrupted = run_session(session, failures, folder)
+    session.count(campaign.progress)
+    rows = [
+        (name, f"{count:,} {session.noun}, {campaign.progress.checked.get(name, 0):,} so far")
+        for name, count in campaign.executions.items()
+    ]
+    return report(session, campaign, rows, again, interrupted=interrupted)
 
 
 def _shares(given: tuple[str, ...]) -> dict[str, int]:
@@ -164,52 +197,3 @@ def _case(what: str, corpus: list[bytes], seed: int, index: int, bounds: Bounds)
     echo(f"case {index} of seed {seed}, {made}: {', '.join(case.mutations)}")
     echo(f"{len(case.octets):5} {case.octets.hex()}")
     return _tried([case.octets], _checks(what), bounds)
-
-
-def _campaign(
-    what: str,
-    reads: list[str],
-    corpus: list[bytes],
-    folder: Path,
-    seed: int | None,
-    seconds: float | None,
-    runs: int | None,
-    bounds: Bounds,
-    every: dict[str, int],
-    jobs: int,
-) -> int:
-    from ecmproto.tools.fuzz.agreement import AgreementCampaign
-    from ecmproto.tools.fuzz.subjects import SUBJECTS
-
-    subject = SUBJECTS[what]
-    seed = seed_for(folder, seed)
-    arguments = ["ecmproto", "fuzz", "decode", *(["--what", what] if what != "frames" else [])]
-    campaign = AgreementCampaign(
-        _checks(what),
-        subject.cases(corpus, seed),
-        folder,
-        line=shlex.join([*arguments, "--as-is", "-r", subject.file]),
-        file=subject.file,
-        bounds=bounds,
-        every=every,
-        batch_cases=subject.batch_cases,
-        jobs=jobs,
-    )
-
-    def again(finding: Finding) -> str:
-        """Return the command that reproduces a finding."""
-        if len(finding.frames) > 1:
-            return stored_line(folder, finding)
-        return shlex.join([*arguments, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
-
-    session = Session(
-        duration_s=seconds, noun="frames" if what in FRAMES else "cases", interrupt=DeferredInterrupt()
-    )
-    failures = campaign.run(session.going_on, max_cases=runs, left_s=session.left_s)
-    interrupted = run_session(session, failures, folder)
-    session.count(campaign.progress)
-    rows = [
-        (name, f"{count:,} {session.noun}, {campaign.progress.checked.get(name, 0):,} so far")
-        for name, count in campaign.executions.items()
-    ]
-    return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)

@@ -57,4 +57,4 @@ def command(target: str, seed: int | None, duration: int | None, runs: int | Non
         ("corpus", f"{coverage.inputs:,} inputs, each with its own coverage"),
     ]
     again = partial(stored_line, folder)
-    return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)
+    return report(session, campaign, rows, again, interrupted=interrupted)

@@ -194,7 +194,8 @@ def command(
     ecmproto fuzz send -i eth0 --seed 7 --index 4711 --heartbeat ping:192.0.2.1
     """
     from ecmproto.frames.capture.linux.schedule import schedule_of
-    from ecmproto.tools.fuzz.cases import Cases
+    from ecmproto.tools.fuzz.cases import Cases, PrefetchedCases
+    from ecmproto.tools.fuzz.device_campaign import DeviceCampaign
 
     check_single(paths, seed, index, as_is, runs, duration, "sends the frames", "frames that are sent once")
     options = DeviceOptions(**device)
@@ -207,7 +208,24 @@ def command(
         case = Cases(corpus, seed=seed)[index]
         echo(f"case {index} of seed {seed}: {', '.join(case.mutations)}")
         return _once(options, schedule, [case.octets])
-    return _campaign(options, schedule, corpus, Path(out), seed, seconds, runs)
+    folder, interrupt = Path(out), DeferredInterrupt()
+    with opened(options, schedule, interrupt) as open_device:
+        cases = Cases(corpus, seed=seed_for(folder, seed))
+        with closing(PrefetchedCases(cases)) as ahead:
+            campaign = DeviceCampaign(
+                open_device.device,
+                cases,
+                open_device.fitting,
+                folder,
+                pulse=open_device.pulse,
+                line=options.line,
+                part_frames=_together(schedule),
+                octets_from=ahead.starting_at,
+                report=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
+            )
+            _begin(open_device)
+            session = Session(duration_s=seconds, noun="frames", interrupt=interrupt)
+            return _run(open_device, campaign, session, folder, runs)
 
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:
@@ -248,38 +266,6 @@ def _nothing_sent(open_device: OpenDevice) -> bool:
         return False
     echo("ecmproto: no frame was sent", err=True)
     return True
-
-
-def _campaign(
-    options: DeviceOptions,
-    schedule: Schedule,
-    corpus: list[bytes],
-    folder: Path,
-    seed: int | None,
-    seconds: float | None,
-    runs: int | None,
-) -> int:
-    from ecmproto.tools.fuzz.cases import Cases, PrefetchedCases
-    from ecmproto.tools.fuzz.device_campaign import DeviceCampaign
-
-    interrupt = DeferredInterrupt()
-    with opened(options, schedule, interrupt) as open_device:
-        cases = Cases(corpus, seed=seed_for(folder, seed))
-        with closing(PrefetchedCases(cases)) as ahead:
-            campaign = DeviceCampaign(
-                open_device.device,
-                cases,
-                open_device.fitting,
-                folder,
-                pulse=open_device.pulse,
-                line=options.line,
-                part_frames=_together(schedule),
-                octets_from=ahead.starting_at,
-                report=lambda sentence: echo(f"ecmproto: {sentence}", err=True),
-            )
-            _begin(open_device)
-            session = Session(duration_s=seconds, noun="frames", interrupt=interrupt)
-            return _run(open_device, campaign, session, folder, runs)
 
 
 def _together(schedule: Schedule) -> int:

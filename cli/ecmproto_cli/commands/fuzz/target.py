@@ -130,7 +130,7 @@ def command(
     findings = campaign.run(going_on, left_s=session.left_s)
     interrupted = run_session(session, findings, folder)
     again = partial(stored_line, folder)
-    code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
+    code = report(session, campaign, (), again, interrupted=interrupted)
     if campaign.cut_short:
         shortened = counted(len(campaign.cut_short), "finding")
         echo(

@@ -225,9 +225,7 @@ class GuidedCampaign(Campaign):
         The input is not reduced, because running the input could end the current process too.
         """
         kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
-        outcome = CaseOutcome(
-            kind=kind, signature=f"{self._name}: {kind}", status=code, seconds=0.0, output=output
-        )
+        outcome = CaseOutcome(kind=kind, signature=f"{self._name}: {kind}", status=code, output=output)
         if self._state.seen(outcome.signature):
             return
         self.progress.failures += 1

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import importlib
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +33,13 @@ from ecmproto.tools.fuzz.judgement import (
     reduced,
 )
 from ecmproto.tools.fuzz.minimisation import Budget
-from ecmproto.tools.fuzz.mutators import CAPTURE_MUTATORS, LAYER_MUTATORS, OCTET_MUTATORS, TEXT_MUTATORS
+from ecmproto.tools.fuzz.mutators import (
+    CAPTURE_MUTATORS,
+    LAYER_MUTATORS,
+    OCTET_MUTATORS,
+    TEXT_MUTATORS,
+    OctetMutator,
+)
 from ecmproto.tools.fuzz.subjects import SUBJECTS, template_frames
 from ecmproto.wire.codec.frame import Frame, decode_lax
 
@@ -58,7 +64,7 @@ class GuidedTarget:
     """Packages whose coverage guides the campaign."""
     starts: Callable[[], list[bytes]]
     """Function that returns initial inputs, in addition to the committed inputs."""
-    mutate: Callable[[bytes, random.Random], bytes]
+    mutate: OctetMutator
     """Function that mutates an input by its structure. atheris also uses its own mutators."""
     items: Callable[[bytes], list[bytes]] = as_one_item
     """Function that returns the batch of items for an input."""
@@ -137,14 +143,9 @@ def _template_decodes() -> tuple[Frame, ...]:
     return tuple(decode_lax(octets) for octets in template_frames())
 
 
-def capture_mutated(octets: bytes, rng: random.Random) -> bytes:
-    """Return a capture after one mutation."""
-    return rng.choice(CAPTURE_MUTATORS)(octets, rng)
-
-
-def text_mutated(octets: bytes, rng: random.Random) -> bytes:
-    """Return a text after one mutation."""
-    return rng.choice(TEXT_MUTATORS)(octets, rng)
+def one_of(mutators: Sequence[OctetMutator]) -> OctetMutator:
+    """Return a mutator that applies a random one of ``mutators``."""
+    return lambda octets, rng: rng.choice(mutators)(octets, rng)
 
 
 def _pairs() -> list[bytes]:
@@ -193,7 +194,7 @@ TARGETS = {
         checks=lambda: [CaptureCheck()],
         instrumented=("ecmproto.frames.capture",),
         starts=SUBJECTS["captures"].corpus,
-        mutate=capture_mutated,
+        mutate=one_of(CAPTURE_MUTATORS),
         longest_octets=4096,
     ),
     "filters": GuidedTarget(
@@ -210,7 +211,7 @@ TARGETS = {
             "ecmproto.frames.columns.relations",
         ),
         starts=SUBJECTS["filters"].corpus,
-        mutate=text_mutated,
+        mutate=one_of(TEXT_MUTATORS),
         longest_octets=256,
     ),
     "specs": GuidedTarget(
@@ -224,7 +225,7 @@ TARGETS = {
         checks=lambda: [SpecCheck()],
         instrumented=("ecmproto.tools.craft", "ecmproto.units", "ecmproto.wire.codec"),
         starts=SUBJECTS["specs"].corpus,
-        mutate=text_mutated,
+        mutate=one_of(TEXT_MUTATORS),
     ),
     "messages": GuidedTarget(
         of="any octets that reach a reaction point "
@@ -296,8 +297,6 @@ class InputTester:
         budget = Budget(DEFAULT_TRIES, seconds=REDUCED_SECONDS)
         _, smallest = reduced(check, wrong, items, self._bounds, budget)
         again = first_of(check, wrong, smallest, self._bounds) or wrong
-        outcome = CaseOutcome(
-            kind=wrong.kind, signature=wrong.signature, status=0, seconds=0.0, output=again.detail + "\n"
-        )
+        outcome = CaseOutcome(kind=wrong.kind, signature=wrong.signature, output=again.detail + "\n")
         finding = Finding(frames=tuple(smallest), outcome=outcome, seed=self._seed, index=self._tried)
         self._state.keep(finding, line_of(self._target), name=SUBJECTS[self._target.subject].file)

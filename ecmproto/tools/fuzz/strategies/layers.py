@@ -161,7 +161,10 @@ def layers_of(cls: type[T], **overrides: Any) -> SearchStrategy[T]:
     """
     if not overrides:
         return _any_of(cls)  # type: ignore[arg-type, return-value]  # mypy denies that type[T] is hashable
-    given = {key: _strategy(value) for key, value in overrides.items()}
+    given = {
+        key: value if isinstance(value, SearchStrategy) else st.just(value)
+        for key, value in overrides.items()
+    }
     unknown = given.keys() - {field.key for field in cls.layout}
     if unknown:
         raise TypeError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
@@ -173,10 +176,6 @@ def _any_of(cls: type[Layer]) -> SearchStrategy[Layer]:
     values = _layer(cls, {})
     # a random OUI and subtype could be an organization TLV with a specific format
     return values.filter(is_tlv_of_its_format) if issubclass(cls, TLV | OtherOrganizationTLV) else values
-
-
-def _strategy(value: object) -> SearchStrategy[Any]:
-    return value if isinstance(value, SearchStrategy) else st.just(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

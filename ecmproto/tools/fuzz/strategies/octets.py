@@ -159,7 +159,9 @@ def _capture_file(
             [(draw(_skipped(order)), frame) for frame in frames],
         )
     else:
-        _write_pcap(PcapWriter(Sink("drawn", file), byte_order=order, resolution=resolution), frames)
+        writer = PcapWriter(Sink("drawn", file), byte_order=order, resolution=resolution)
+        for frame in frames:
+            writer.write_frame(frame.octets, frame.time_ns, original=frame.original_octets)
     return DrawnCapture(
         octets=file.getvalue(),
         format=format,
@@ -201,11 +203,6 @@ def _block(kind: int, body: bytes, order: Order) -> bytes:
     padded = body + bytes(-len(body) % 4)
     length = len(padded) + 12
     return struct.pack(f"{sign}II", kind, length) + padded + struct.pack(f"{sign}I", length)
-
-
-def _write_pcap(writer: PcapWriter, frames: Sequence[DrawnFrame]) -> None:
-    for frame in frames:
-        writer.write_frame(frame.octets, frame.time_ns, original=frame.original_octets)
 
 
 def _write_pcapng(writer: PcapngWriter, frames: Sequence[tuple[bytes, DrawnFrame]]) -> None:
