@@ -265,16 +265,8 @@ def _csv(path: str) -> Iterator[tuple[int, Rows]]:
                 if len(cells) != len(names):
                     raise _ragged(path, row, len(names), len(cells))
             if rows or not done:
-                yield (
-                    len(rows),
-                    dict(
-                        zip(
-                            names,
-                            map(list, zip(*rows, strict=True)) if rows else [[]] * len(names),
-                            strict=True,
-                        )
-                    ),
-                )
+                columns = map(list, zip(*rows, strict=True)) if rows else [[]] * len(names)
+                yield len(rows), dict(zip(names, columns, strict=True))
             if not rows:
                 return
             done += len(rows)

@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from ecmproto.errors import ParameterError, SpecError, counted, hint_on_name, shown
+from ecmproto.errors import ParameterError, SpecError, counted, shown
 from ecmproto.frames.capture.batch import Batch, Interface
 from ecmproto.frames.dissect.form import Record, records
 from ecmproto.frames.dissect.lines import describe
+from ecmproto.tools.craft.recipe import check_keys
 from ecmproto.units import NS_PER_S, exact_time, format_time, frames_per_second, parse_time
 from ecmproto.wire.codec.frame import decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
@@ -180,10 +181,7 @@ def expectations_from(items: object, name: str) -> list[Expectation]:
 def _expectation(item: object, where: str) -> Expectation:
     if not isinstance(item, Mapping):
         raise SpecError(where=where, needed="a table of expected frames", got=shown(item))
-    for key in item:
-        if key not in _ITEM_KEYS:
-            hint = hint_on_name(str(key), _ITEM_KEYS)
-            raise SpecError(where=where, needed="a key of an expectation", got=repr(key), hint=hint)
+    check_keys(item, _ITEM_KEYS, where, "a key of an expectation")
     given: dict[str, Any] = {}
     for key, field, needed, read in _READ:
         if key in item:

@@ -7,7 +7,7 @@ description of the original capture is needed to write the capture again.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import EncodeError, ParameterError, SpecError, shown
+from ecmproto.errors import EncodeError, ParameterError, SpecError, hint_on_name, shown
 from ecmproto.frames.capture.batch import ETHERNET, Batch, ByteOrder, Format, Interface
 from ecmproto.frames.capture.linux.schedule import BitRate
 from ecmproto.frames.capture.linux.schedule import rate_of as scheduled_rate
@@ -218,6 +218,13 @@ def _times(first: Fraction, interval: Fraction, count: int) -> NDArray[np.int64]
         return np.array([(start + step * i) // denominator for i in range(count)], dtype=np.int64)
     result: NDArray[np.int64] = (start + step * np.arange(count, dtype=np.int64)) // denominator
     return result
+
+
+def check_keys(keys: Iterable[str], known: Collection[str], where: str, needed: str) -> None:
+    """Raise SpecError for a key that is not in ``known``."""
+    for key in keys:
+        if key not in known:
+            raise SpecError(where=where, needed=needed, got=repr(key), hint=hint_on_name(str(key), known))
 
 
 def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where: str) -> int:

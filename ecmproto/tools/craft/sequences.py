@@ -91,17 +91,19 @@ class Step:
 class Sequence:
     """A named sequence of frames.
 
-    ``make`` returns the steps. ``expects`` is true if the sequence has expectations. ``expectations`` returns
-    the expectations of the whole sequence. Without ``expectations``, each step defines its own expected
-    result.
+    ``make`` returns the steps, and ``expectations`` returns the expectations of the sequence.
     """
 
     name: str
     doc: str
     parameters: Mapping[str, Parameter]
     make: Callable[[Values, EtherTypes], Iterable[Step]]
-    expects: bool = False
     expectations: Callable[[Values, EtherTypes], list[Expectation]] | None = None
+
+    @property
+    def expects(self) -> bool:
+        """Whether the sequence has expectations."""
+        return self.expectations is not None
 
     def steps(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Step]:
         """Return the steps for the given parameters.
@@ -112,12 +114,7 @@ class Sequence:
 
     def expected(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Expectation]:
         """Return the expectations for the given parameters. Raises the same errors as `steps`."""
-        if self.expectations is not None:
-            return self.expectations(self._values(given), ethertypes)
-        if not self.expects:
-            return []
-        steps = self.steps(given, ethertypes=ethertypes)
-        return of_frames(step.expected for step in steps if step.expected is not None)
+        return [] if self.expectations is None else self.expectations(self._values(given), ethertypes)
 
     def _values(self, given: Mapping[str, str]) -> Values:
         for name in given:
@@ -361,6 +358,10 @@ def _check(values: Values, ethertypes: EtherTypes) -> _Check:
     )
 
 
+def _expectations(values: Values, ethertypes: EtherTypes) -> list[Expectation]:
+    return of_frames(step.expected for step in _steps(values, ethertypes) if step.expected is not None)
+
+
 CND_BOUNDARY = Sequence(
     name="cnd-boundary",
     doc="LLDP announcements, each followed by frames of all priorities with and without CN-TAG",
@@ -378,7 +379,7 @@ CND_BOUNDARY = Sequence(
         "settle": Parameter(default="2s", doc="time for the port to process an announcement"),
     },
     make=_steps,
-    expects=True,
+    expectations=_expectations,
 )
 
 

@@ -34,7 +34,7 @@ from typing import IO, Any
 import numpy as np
 
 from ecmproto.documents import MAX_VALUE_CHARACTERS, JsonStream, read_document
-from ecmproto.errors import SpecError, escaped, hint_on_name, shown
+from ecmproto.errors import SpecError, escaped, shown
 from ecmproto.frames.dissect.json import FRAME_SCHEMA, FRAMES_SCHEMA, RECORD_KEYS
 from ecmproto.tools.craft.builders import complete, put_right
 from ecmproto.tools.craft.expectations import Expectation, Side, expectations_from
@@ -46,6 +46,7 @@ from ecmproto.tools.craft.recipe import (
     Recipe,
     Spacing,
     capture_info,
+    check_keys,
     integer,
     is_text,
     placed,
@@ -96,10 +97,7 @@ def exact(
 
     The interface of the frame is added to ``capture``. Raises SpecError with ``where`` for an invalid frame.
     """
-    for key in item:
-        if key not in RECORD_KEYS and key not in frame_keys():
-            hint = hint_on_name(str(key), RECORD_KEYS | frame_keys())
-            raise SpecError(where=where, needed="a key of a frame", got=repr(key), hint=hint)
+    check_keys(item, RECORD_KEYS | frame_keys(), where, "a key of a frame")
     with placed(where):
         frame, _ = from_document(item, where="frame", ethertypes=ethertypes)
         if fix and not item.get("cut"):
@@ -172,12 +170,7 @@ def read_toml(
     Raises SpecError for an invalid specification.
     """
     document = read_document(stream, name)
-    known = ("schema", "frames", "expect")
-    for key in document:
-        if key not in known:
-            raise SpecError(
-                where=name, needed="schema, frames and expect", got=repr(key), hint=hint_on_name(key, known)
-            )
+    check_keys(document, ("schema", "frames", "expect"), name, "schema, frames and expect")
     expectations_from(document.get("expect", []), name)
     _check_schema(document.get("schema", FRAMES_SCHEMA), name)
     frames = document.get("frames", [])
@@ -285,14 +278,7 @@ def _items(items: Iterable[tuple[str, Any]], reading: Reading) -> Iterator[Recip
 
 
 def _recipe(item: Mapping[str, Any], where: str, reading: Reading) -> Recipe:
-    for key in item:
-        if key not in _RECIPE_KEYS and key != "schema":
-            raise SpecError(
-                where=where,
-                needed="a key of a frame",
-                got=repr(key),
-                hint=hint_on_name(str(key), _RECIPE_KEYS),
-            )
+    check_keys((key for key in item if key != "schema"), _RECIPE_KEYS, where, "a key of a frame")
     with placed(where):
         stack = _stack(item)
         for name in _SHORTHANDS:

@@ -315,9 +315,7 @@ def _pause_recipe(
     def expected(values: Values, ethertypes: EtherTypes) -> list[Expectation]:
         return _expectations(_pause_test(values, bursts, **how))
 
-    return Recipe(
-        name=name, doc=doc, parameters=parameters | _PAUSE, make=make, expects=True, expectations=expected
-    )
+    return Recipe(name=name, doc=doc, parameters=parameters | _PAUSE, make=make, expectations=expected)
 
 
 _PAUSE = {
@@ -328,21 +326,25 @@ _PAUSE = {
     "latency": Parameter(default="100ms", doc="maximum latency of a frame that is not paused"),
     "margin": Parameter(default="20ms", doc="time around each change that is not evaluated"),
 }
-_WATCHDOG = {
-    "detect": Parameter(default="200ms", doc="detection time of the switch's watchdog"),
-    "restore": Parameter(default="400ms", doc="restoration time of the switch's watchdog"),
-}
+_PRIO = Parameter(default="3", doc="paused priorities: 3, or 3,4, or 0..7, or all")
+
+
+def _watchdog(reaction: str) -> dict[str, Parameter]:
+    doc = f"reaction of the switch's watchdog, one of {', '.join(WATCHDOGS)}"
+    return {
+        "watchdog": Parameter(default=reaction, doc=doc),
+        "detect": Parameter(default="200ms", doc="detection time of the switch's watchdog"),
+        "restore": Parameter(default="400ms", doc="restoration time of the switch's watchdog"),
+    }
+
 
 PFC_STORM = _pause_recipe(
     "pfc-storm",
     "a PFC storm and its release, amid data of all priorities",
     {
-        "prio": Parameter(default="3", doc="paused priorities: 3, or 3,4, or 0..7, or all"),
+        "prio": _PRIO,
         "duration": Parameter(default="150ms", doc="duration of the storm"),
-        "watchdog": Parameter(
-            default="none", doc=f"reaction of the switch's watchdog, one of {', '.join(WATCHDOGS)}"
-        ),
-        **_WATCHDOG,
+        **_watchdog("none"),
     },
 )
 
@@ -350,11 +352,8 @@ PFC_STORM_RETURN = _pause_recipe(
     "pfc-storm-return",
     "a storm of two detection times that returns after half of the restoration time",
     {
-        "prio": Parameter(default="3", doc="paused priorities: 3, or 3,4, or 0..7, or all"),
-        "watchdog": Parameter(
-            default="drop", doc=f"reaction of the switch's watchdog, one of {', '.join(WATCHDOGS)}"
-        ),
-        **_WATCHDOG,
+        "prio": _PRIO,
+        **_watchdog("drop"),
     },
     _two_bursts,
 )
@@ -373,7 +372,7 @@ PFC_LATE = _pause_recipe(
     "pfc-late",
     "pauses renewed a quarter of a pause too late: paused traffic runs in between",
     {
-        "prio": Parameter(default="3", doc="paused priorities: 3, or 3,4, or 0..7, or all"),
+        "prio": _PRIO,
         "duration": Parameter(default="150ms", doc="duration of the pauses"),
     },
     late=True,
@@ -422,7 +421,6 @@ CNP_FLOOD = Recipe(
         "prio": Parameter(default="6", doc="priority of the VLAN tag"),
     },
     make=_cnps,
-    expects=True,
     expectations=_cnp_expectations,
 )
 
@@ -472,7 +470,6 @@ ECN_SWEEP = Recipe(
         "vlan": Parameter(default="", doc="VLAN id (default: untagged)"),
     },
     make=_ecn_steps,
-    expects=True,
     expectations=_ecn_expectations,
 )
 
