@@ -201,16 +201,10 @@ def _described_values(values: Iterable[str], default: str, within: str) -> list[
 # Interfaces, formats, scenarios ---------------------------------------------------------------------------
 
 
-def interface_names() -> list[str]:
-    """Return the names of the network interfaces, or an empty list if the system does not list interfaces."""
-    try:
-        return sorted(os.listdir("/sys/class/net"))
-    except OSError:
-        return []
-
-
 def complete_interface(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
     """Complete an interface name."""
+    from ecmproto.tools.interop.extcap import interface_names
+
     return _items(((name, "interface") for name in interface_names()), begun)
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import click
 import pytest
 
-from ecmproto_cli.completion import SHELLS, completer_of, interface_names, typed
+from ecmproto.tools.interop.extcap import interface_names
+from ecmproto_cli.completion import SHELLS, completer_of, typed
 from ecmproto_cli.main import COMMANDS, LazyGroup, cli, run
 
 Ask = Callable[[str], list[str]]

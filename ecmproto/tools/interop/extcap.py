@@ -195,9 +195,10 @@ def mechanism_titles() -> Values:
     return [(name, f"{name}: {titles[name]}" if name in titles else name) for name in mechanism_names()]
 
 
-def _interfaces() -> Values:
+def interface_names() -> list[str]:
+    """Return the names of the network interfaces, or an empty list if the system does not list interfaces."""
     try:
-        return [(name, name) for name in sorted(os.listdir("/sys/class/net"))]
+        return sorted(os.listdir("/sys/class/net"))
     except OSError:
         return []
 
@@ -209,7 +210,7 @@ def _values(source: str, mechanisms: Values | None) -> Values:
     if source == "scenarios":
         return [(name, f"{name}: {title}") for name, title in scenario_titles()]
     if source == "interfaces":
-        return _interfaces()
+        return [(name, name) for name in interface_names()]
     fixed: Mapping[str, Values] = {
         "speeds": SPEEDS,
         "flow control": (("", "none, or the scenario's"), ("pause", "PAUSE"), ("pfc", "PFC")),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -73,8 +74,9 @@ def dissector(formats: Iterable[type[Layer]] = FORMATS) -> str:
     lacked = [cls for cls in formats if cls.prefix not in IN_WIRESHARK]
     names = {cls.prefix for cls in (*lacked, *HEADERS)}
     preferences, announcements = _announcements(lacked)
+    titles = textwrap.wrap(", ".join(cls.title for cls in lacked), 110, break_on_hyphens=False)
     parts = {
-        "TITLES": _comment(", ".join(cls.title for cls in lacked)),
+        "TITLES": "\n--".join(f" {line}" for line in titles),
         "VERSION": __version__,
         "ETHERTYPES": value_string(_ETHERTYPE_NAMES),
         "FORMATS": "\n\n".join(_Source(cls, names).text() for cls in lacked),
@@ -101,15 +103,6 @@ def _header_types() -> Iterator[tuple[int, str]]:
         if value is not None:
             yield value, cls.prefix
     yield DEFAULT.old_s_tag, VLAN.prefix
-
-
-def _comment(text: str) -> str:
-    parts, lines = text.split(), [""]
-    for word in parts:
-        if len(lines[-1]) + len(word) > 110:
-            lines.append("")
-        lines[-1] += f" {word}"
-    return "\n--".join(lines)
 
 
 def quoted(text: str) -> str:

@@ -19,7 +19,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -628,14 +629,16 @@ def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steerin
     seed = _seed(options)
     spec = _port(options, seed=seed)
     spec.precompile()
-    links: list[LiveInterface] = []
-    stop = Stop()
-    failed: list[Exception] = []
-    try:
+    with ExitStack() as stack:
+        stop = Stop()
+        stack.callback(stop.close)
+        links: list[LiveInterface] = []
         for name in spec.interfaces:
             links.append(LiveInterface(name))
+            stack.callback(links[-1].close)
             links[-1].precompile()
         taps = _Taps(spec.interfaces, writer)
+        stack.callback(taps.close)
 
         def send(interface: int, octets: Any, offset: Any, length: Any) -> None:
             links[interface].send(octets, offset, length)
@@ -644,27 +647,14 @@ def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steerin
 
         def work() -> None:
             sleep_precisely()
-            try:
-                run(device, links, stop)
-            except Exception as error:
-                failed.append(error)
+            run(device, links, stop)
 
-        thread = threading.Thread(target=work, name="port")
-        thread.start()
+        running = stack.enter_context(ThreadPoolExecutor(1)).submit(work)
+        stack.callback(stop.ask, signal.SIGTERM)
         steering.toolbar.log(f"{spec.title}, seed {seed}: runs")
-        try:
-            while thread.is_alive():
-                taps.take(steering)
-            for error in failed:
-                raise error
-        finally:
-            stop.ask(signal.SIGTERM)
-            thread.join()
-            taps.close()
-    finally:
-        stop.close()
-        for link in links:
-            link.close()
+        while not running.done():
+            taps.take(steering)
+        running.result()
 
 
 class _Taps:
