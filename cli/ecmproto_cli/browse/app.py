@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
@@ -15,6 +14,7 @@ from textual.events import Resize
 
 from ecmproto.errors import EcmprotoError, OutputExistsError, counted
 from ecmproto.frames.dissect import Record
+from ecmproto.tools.browse.background import Background
 from ecmproto.tools.browse.browser import TIME_FORMATS, Browser, FlowFilters, Which
 from ecmproto.tools.browse.curves import Curves
 from ecmproto_cli.browse.keys import FINDING, MOVING, SHOWING, WINDOW, bindings
@@ -121,7 +121,7 @@ class BrowseApp(App[None]):
             frames.following = False
         self._look_at_search()
         if self._writing is not None and self._writing.done.is_set():
-            self._message, self._writing = self._writing.result, None
+            self._message, self._writing = self._writing.result(), None
         self._show_frame()
         self._show_titles()
 
@@ -319,6 +319,7 @@ class BrowseApp(App[None]):
             raise ValueError("expected one file at a time, got two")
         check_sink(path, force=force)
         self._writing = _Writing(partial(self.browser.write, path, which, force=force), path)
+        self._writing.start()
 
     # finding
 
@@ -437,6 +438,7 @@ class BrowseApp(App[None]):
     def action_stats(self) -> None:
         """Show the statistics of the capture."""
         counting = _Counting(self.browser)
+        counting.start()
         self.push_screen(StatisticsPage(f"Statistics{self._of_what()}", counting.text, counting.stop))
 
     def action_plot(self) -> None:
@@ -496,50 +498,42 @@ def _octets_of(start: int, stop: int) -> str:
 _HINT = "& filter  / find  o other side  m mark  s stats  q quit"
 
 
-class _Writing:
-    """A thread that writes frames to a file; ``result`` is the message after ``done`` is set."""
+class _Writing(Background):
+    """A thread that writes frames to a file."""
 
     def __init__(self, write: Callable[..., int], path: str) -> None:
-        self.done = threading.Event()
-        self.result = ""
+        super().__init__("write")
         self._write = write
         self._path = path
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="write", daemon=True)
-        self._thread.start()
+        self._result = ""
+
+    def result(self) -> str:
+        """Return the message to show after ``done`` is set."""
+        return self._result if self.error is None else str(self.error)
 
     def stop(self) -> None:
         """Stop writing, and delete the partial file."""
-        self._stopping = True
+        super().stop()
         self._thread.join(2)
 
-    def _run(self) -> None:
-        try:
-            frames = self._write(stopped=lambda: self._stopping)
-            self.result = f"{counted(frames, 'frame')} written to {self._path}"
-        except (EcmprotoError, OSError) as error:
-            self.result = str(error)
-        finally:
-            self.done.set()
+    def _work(self) -> None:
+        frames = self._write(stopped=lambda: self._stopping)
+        self._result = f"{counted(frames, 'frame')} written to {self._path}"
 
 
-class _Counting:
+class _Counting(Background):
     """A thread that computes statistics."""
 
     def __init__(self, browser: Browser) -> None:
+        super().__init__("stats")
         self._browser = browser
         self._text = ""
-        self._stopping = False
-        threading.Thread(target=self._run, name="stats", daemon=True).start()
 
     def text(self) -> str:
         """Return the tables, or an empty text until the tables are complete."""
-        return self._text
+        return self._text if self.error is None else f"  {self.error}"
 
-    def stop(self) -> None:
-        self._stopping = True
-
-    def _run(self) -> None:
+    def _work(self) -> None:
         from ecmproto.frames.capture import open_capture
         from ecmproto.frames.stats import Accumulator
         from ecmproto.frames.stats.accumulator import add_all
@@ -547,15 +541,11 @@ class _Counting:
 
         browser = self._browser
         filter = None if browser.run is None else browser.run.filter
-        try:
-            with open_capture(browser.pages.file) as reader:
-                counts = Accumulator(ethertypes=browser.ethertypes)
-                add_all(
-                    counts, reader, filter=filter, ethertypes=browser.ethertypes,
-                    watch=partial(takewhile, lambda _: not self._stopping),
-                )  # fmt: skip
-                statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
-            shown = statistics.frames > 0
-            self._text = stats_table(statistics, browser.pages.path) if shown else "  0 frames"
-        except EcmprotoError as error:
-            self._text = f"  {error}"
+        with open_capture(browser.pages.file) as reader:
+            counts = Accumulator(ethertypes=browser.ethertypes)
+            add_all(
+                counts, reader, filter=filter, ethertypes=browser.ethertypes,
+                watch=partial(takewhile, lambda _: not self._stopping),
+            )  # fmt: skip
+            statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        self._text = stats_table(statistics, browser.pages.path) if statistics.frames else "  0 frames"

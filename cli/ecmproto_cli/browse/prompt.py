@@ -180,26 +180,20 @@ class Prompt(Vertical):
         self._candidates.show(lines, chosen=self._chosen - first if lines else None)
 
     def _check(self) -> None:
-        if self.kind not in _FILTERS or not self.field.value.strip():
-            self._mistake.show([])
-            return
-        from ecmproto.frames.filter import compile_filter
+        text, completion = self.field.value, self._completion
+        if self.kind in _FILTERS and text.strip():
+            from ecmproto.frames.filter import compile_filter
 
-        try:
-            compile_filter(self.field.value)
-        except FilterError as error:
-            # a filter that is being typed may be incomplete
-            text, completion = self.field.value, self._completion
-            ends = error.start >= len(text.rstrip())
-            begun = (
-                bool(completion.candidates) and error.start == completion.start and error.stop == len(text)
-            )
-            if begun or ends:
-                self._mistake.show([])
-            else:
-                self.refuse(error)
-        else:
-            self._mistake.show([])
+            try:
+                compile_filter(text)
+            except FilterError as error:
+                # a filter that is being typed may be incomplete
+                ends = error.start >= len(text.rstrip())
+                begun = error.start == completion.start and error.stop == len(text)
+                if not (ends or (begun and completion.candidates)):
+                    self.refuse(error)
+                    return
+        self._mistake.show([])
 
     def refuse(self, error: Exception) -> None:
         """Show an error, with carets under the error's position if the position is known."""

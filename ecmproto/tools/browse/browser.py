@@ -55,22 +55,6 @@ class FrameRow:
     style: str
 
 
-class Rows:
-    """A converter of records into rows."""
-
-    def __init__(self) -> None:
-        self._lines = Lines()
-
-    def row(self, record: Record) -> FrameRow:
-        """Return the row of a frame."""
-        addresses, kind, summary = self._lines.parts(record)
-        style = "error" if record.frame.error is not None else KIND_STYLES.get(kind, "")
-        return FrameRow(
-            number=record.number, time_ns=record.time_ns, addresses=addresses, octets=record.original_octets,
-            kind=kind, summary=summary, style=style,
-        )  # fmt: skip
-
-
 def time_text(time_ns: int | None, before_ns: int | None, form: TimeFormat) -> str:
     """Return a time as text in a format. ``before_ns`` is the origin of relative times."""
     if time_ns is None:
@@ -211,7 +195,7 @@ class Browser:
         self.marks: set[int] = set()
         self.reference: int | None = None
         """The frame that is the origin of relative times. ``None`` means the first frame."""
-        self._rows = Rows()
+        self._lines = Lines()
         self._cached: dict[int, FrameRow | None] = {}
 
     # rows
@@ -252,8 +236,16 @@ class Browser:
             missing = frames
         for frame in missing:
             record = self.record(frame)
-            self._cached[frame] = None if record is None else self._rows.row(record)
+            self._cached[frame] = None if record is None else self._row(record)
         return [(frame, self._cached[frame]) for frame in frames]
+
+    def _row(self, record: Record) -> FrameRow:
+        addresses, kind, summary = self._lines.parts(record)
+        style = "error" if record.frame.error is not None else KIND_STYLES.get(kind, "")
+        return FrameRow(
+            number=record.number, time_ns=record.time_ns, addresses=addresses, octets=record.original_octets,
+            kind=kind, summary=summary, style=style,
+        )  # fmt: skip
 
     def record(self, frame: int) -> Record | None:
         """Return a decoded frame with its comments, or ``None`` if the frame is no longer in the file."""
