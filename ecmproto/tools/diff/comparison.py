@@ -181,16 +181,11 @@ class Comparison:
             reading = partial(ReadTwice, stack=stack, outer=outer, ethertypes=ethertypes)
             self.captures: tuple[ReadTwice, ReadTwice] = reading(a), reading(b)
             digester = self._digester = Digester(self.rules, ethertypes)
-            self._digests = tuple(
-                stack.enter_context(
-                    contextlib.closing(
-                        DigestReader(
-                            each, digester, filter=filter, ethertypes=ethertypes, pool=pool, watch=watch
-                        )
-                    )
-                )
+            digests = (
+                DigestReader(each, digester, filter=filter, ethertypes=ethertypes, pool=pool, watch=watch)
                 for each in self.captures
             )
+            self._digests = tuple(stack.enter_context(contextlib.closing(each)) for each in digests)
             self._comparing = FieldComparison(self.rules, ethertypes, pool)
             self._stack = stack.pop_all()
         self._sample = TimeSample()

@@ -221,14 +221,8 @@ class Written(NamedTuple):
         return differs
 
 
-def targets_of(
-    assignments: Sequence[Assignment], layers: BatchLayers, frame_of: NDArray[np.int32] | None = None
-) -> list[Targets]:
-    """Return the targets of assignments in frames with the assigned fields.
-
-    ``frame_of`` has, for each quoted frame, the index of the batch frame that quotes it. ``None`` means that
-    the frames are the frames of the batch.
-    """
+def targets_of(assignments: Sequence[Assignment], layers: BatchLayers) -> list[Targets]:
+    """Return the targets of assignments in frames with the assigned fields."""
     kinds = {writing.kind for each in assignments for writing in each.writings}
     collected = layers.collect({kind: Want(positions=True) for kind in kinds if layers.count(kind)})
     buffer = layers.frames.buffer
@@ -246,8 +240,7 @@ def targets_of(
                 row, start, octets = row[named], start[named], octets[named]
             mine.append((writing, row, start, octets))
         targets += [
-            Targets(each, writing, row if frame_of is None else frame_of[row], start.copy())
-            for writing, row, start in _numbered(each, mine)
+            Targets(each, writing, row, start.copy()) for writing, row, start in _numbered(each, mine)
         ]
     return targets
 

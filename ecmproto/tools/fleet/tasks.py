@@ -128,7 +128,7 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         if content in data["known"]:
             return {"same_as": data["known"][content], "content": content}
         target = _target(data, options, part)
-        with _opened(data["path"], part) as reader:
+        with _open_whole(data["path"]) if part is None else open_part(part) as reader:
             frames = job.frames_of(reader)
             done = job.work(frames, target)
             problem, warnings = reader.problem, list(reader.warnings)
@@ -218,10 +218,6 @@ def copy_merged(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
         if reader.problem is not None:
             raise reader.problem
     return {"outputs": [data["output"]]}
-
-
-def _opened(path: str, part: Part | None) -> CaptureReader:
-    return _open_whole(path) if part is None else open_part(part)
 
 
 def _open_whole(path: str, batch_frames: int = BATCH_FRAMES) -> CaptureReader:
