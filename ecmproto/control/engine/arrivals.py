@@ -188,8 +188,7 @@ class EngineBatch:
 class Intake:
     """Reader that converts a capture's batches in order.
 
-    With ``flows``, stations and flows are numbered; otherwise all numbers are −1. ``first_time_ns`` is the
-    time of the first frame with a timestamp, if already known.
+    With ``flows``, stations and flows are numbered; otherwise all numbers are −1.
     """
 
     def __init__(
@@ -200,13 +199,10 @@ class Intake:
         ethertypes: EtherTypes,
         interfaces: Sequence[Interface],
         flows: FlowTable | None,
-        first_time_ns: int | None = None,
     ) -> None:
         self.machine = machine
         self.flows = flows
         self._clock = new_record(Clock)
-        if first_time_ns is not None:
-            self._clock.begun, self._clock.first_ns = 1, first_time_ns
         self._tables = parse_tables(ethertypes)
         self._own = int.from_bytes(cp_mac)
         self._layout = tag_layout(machine.tag, ethertypes)
@@ -217,13 +213,19 @@ class Intake:
         """Return the time of the first frame with a timestamp, in ns since 1970, or ``None``."""
         return int(self._clock.first_ns) if self._clock.begun else None
 
-    def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> EngineBatch:
-        """Return ``batch`` with its columns; ``time_ns``, if given, replaces the timestamps of the frames."""
+    def take(self, batch: Batch) -> EngineBatch:
+        """Return ``batch`` with its columns."""
         result = new_arrays(ArrivalColumns, len(batch))
-        read(
-            _frames(batch, time_ns), self._fcs_octets(), self._tables, self._own, self._layout, self._clock,
-            result,
-        )  # fmt: skip
+        frames = Frames(
+            buffer=fixed(batch.buffer),
+            offset=fixed(batch.offset),
+            captured=fixed(batch.captured),
+            original=fixed(batch.original),
+            time_ns=fixed(batch.time_ns),
+            timed=fixed(np.zeros(0, np.bool_) if batch.timed is None else batch.timed),
+            interface=fixed(batch.interface),
+        )
+        read(frames, self._fcs_octets(), self._tables, self._own, self._layout, self._clock, result)
         messages = self._messages(batch)
         if messages is not None:
             result.sampled[messages] = result.numbered[messages] = False
@@ -263,18 +265,6 @@ class Intake:
             batch.buffer, batch.offset, batch.captured, original=batch.original, chosen=chosen
         )
         return numbers.station, numbers.flow
-
-
-def _frames(batch: Batch, time_ns: NDArray[np.int64] | None) -> Frames:
-    return Frames(
-        buffer=fixed(batch.buffer),
-        offset=fixed(batch.offset),
-        captured=fixed(batch.captured),
-        original=fixed(batch.original),
-        time_ns=fixed(batch.time_ns if time_ns is None else time_ns),
-        timed=fixed(np.zeros(0, np.bool_) if batch.timed is None else batch.timed),
-        interface=fixed(batch.interface),
-    )
 
 
 def check_ethernet(batch: Batch, reader: CaptureReader) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +41,8 @@ def octets_of(machine: Machine, message: Any, about: SampledFrame, context: Port
     return machine.frame(message, about, context)
 
 
-def _shown(machine: Machine, message: Any) -> Iterator[tuple[str, int]]:
-    """Yield the name and value of each field in a message's comment, except the fields of the queue."""
-    fields = fields_of(message, machine.payloads)
-    yield from ((label, fields.get(name, 0)) for label, name in machine.shown_fields.items())
-    yield from (("rate in kb/s", fields["rate_kbps"]), ("quanta", fields.get("quanta", 0)))
-    yield "class enable vector", fields.get("enable_vector", 0)
+_SHOWN_FIELDS = {"rate in kb/s": "rate_kbps", "quanta": "quanta", "class enable vector": "enable_vector"}
+"""Fields of all mechanisms, by label, in a message's comment."""
 
 
 def comment_of(machine: Machine, message: Any, cause: int) -> str:
@@ -62,9 +57,9 @@ def comment_of(machine: Machine, message: Any, cause: int) -> str:
             f"Qdelta {message.qdelta_octets}",
             f"{machine.feedback_label} {message.fb_octets:.16g}",
         ]
-    for label, value in _shown(machine, message):
-        if value:
-            parts.append(f"{label} {value}")
+    fields = fields_of(message, machine.payloads)
+    shown = {**machine.shown_fields, **_SHOWN_FIELDS}
+    parts += [f"{label} {fields[name]}" for label, name in shown.items() if fields.get(name)]
     about = f" for frame {cause + 1}" if cause != NO_CAUSE else ""
     return f"{kind_name(machine, int(message.kind))}{about}: {', '.join(parts)}"
 

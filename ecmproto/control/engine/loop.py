@@ -177,7 +177,7 @@ def run(
         else:
             _arrive(network, senders, arrivals, feedback, position, serial + position, now_ns)
             position += 1
-        if network.note_count.noted > 0:
+        if network.log.notes > 0:
             _notify_sources(network, senders, sources, now_ns)
         loop.events += 1
         if loop.is_logging == 0:
@@ -205,7 +205,7 @@ def spare_events(network: NetworkState) -> int:
     else:
         # The messages of an event are sent before the next event.
         spare = spare if messages >= EVENT_MESSAGES else 0
-        spare = min(spare, len(network.stop_events) - network.stop_count.logged)
+        spare = min(spare, len(network.stop_events) - network.log.stop_events)
     if len(network.part_of) > 0:
         spare = min(spare, _spare_mail(network))
     if loop.is_tracing == 1:
@@ -464,9 +464,9 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
 def _notify_sources(network: NetworkState, senders: Senders, sources: Sources, now_ns: int) -> None:
     """Notify sources of frames that left their hosts or were refused there, and process new offers."""
     # New offers add at most notes of refused frames, and sources offer nothing for such notes.
-    while network.note_count.noted > 0:
-        network.note_count.noted -= 1
-        note = network.notes[network.note_count.noted]
+    while network.log.notes > 0:
+        network.log.notes -= 1
+        note = network.notes[network.log.notes]
         if note.refused == 1:
             sources.on_frame_refused(note.source, note.number, now_ns)
             continue

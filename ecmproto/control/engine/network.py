@@ -128,11 +128,13 @@ class TracedFrame:
 
 
 class Log:
-    """Number of passages, and other counters of the loop; a record."""
+    """Numbers of passages, notes and stop events, and other counters of the loop; a record."""
 
     passages: int
     traced: int
     """Number of frames in `NetworkState.traced`."""
+    notes: int
+    stop_events: int
     delivered_frames: int
     delivered_octets: int
     limited_frames: int
@@ -375,24 +377,12 @@ class StopEvent:
     stops: int
 
 
-class StopEventCount:
-    """Number of stop events; a record."""
-
-    logged: int
-
-
 class Note:
     """Note on a source's frame that has left its host or was refused there; a record."""
 
     source: int
     number: int
     refused: int
-
-
-class NoteCount:
-    """Number of notes; a record."""
-
-    noted: int
 
 
 class NetworkState(Struct):
@@ -461,9 +451,7 @@ class NetworkState(Struct):
     outbox: Outbox
     offers: Offers
     notes: Sequence[Note]
-    note_count: NoteCount
     stop_events: Sequence[StopEvent]
-    stop_count: StopEventCount
     message_octets: NDArray[np.int64]
     """Length of a message's frame in octets, by type up to MESSAGE_TYPES."""
     message_counts: NDArray[np.int64]
@@ -562,9 +550,7 @@ def new_network(
         outbox=new_outbox(_MESSAGES),
         offers=new_offers(),
         notes=new_records(Note, _NOTES),
-        note_count=new_record(NoteCount),
         stop_events=new_records(StopEvent, _STOP_EVENTS),
-        stop_count=new_record(StopEventCount),
         message_octets=np.full(MESSAGE_TYPES, MIN_MESSAGE_OCTETS),
         message_counts=np.zeros((count + stations) * MESSAGE_TYPES, np.int64),
         port_counts=new_port_counts(count),
@@ -606,8 +592,7 @@ def new_stores(
     stores.lines, stores.on_link = new_queues(len(network.lines)), new_queues(len(network.on_link))
     stores.in_flight, stores.due_ns = _ring(2 * _MESSAGES), np.zeros(2 * _MESSAGES, np.int64)
     stores.outbox, stores.offers = new_outbox(_MESSAGES), new_offers(begun=begun)
-    stores.notes, stores.note_count = new_records(Note, _NOTES), new_record(NoteCount)
-    stores.stop_events, stores.stop_count = new_records(StopEvent, _STOP_EVENTS), new_record(StopEventCount)
+    stores.notes, stores.stop_events = new_records(Note, _NOTES), new_records(StopEvent, _STOP_EVENTS)
     stores.flow_counts = new_records(FlowCount, len(network.flow_counts))
     stores.draws, stores.part_of, stores.mail = draws, part_of, mail
     return stores

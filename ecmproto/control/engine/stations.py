@@ -296,9 +296,9 @@ def _arrive(network: NetworkState, station: int, entry: int, now_ns: int) -> Non
 
 @inlined
 def _note_source(network: NetworkState, frame: Frame, refused: int) -> None:
-    note = network.notes[network.note_count.noted]
+    note = network.notes[network.log.notes]
     note.refused = refused
-    network.note_count.noted += 1
+    network.log.notes += 1
     note.source = frame.source
     note.number = frame.number
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.control.engine.gauge import bin_lengths_ns
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT
 from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT, payload_columns
@@ -304,10 +305,7 @@ class FlowSeries:
     ) -> FlowRates:
         values = self._bins.values[row * _SERIES : (row + 1) * _SERIES]
         offered, sent, passed, limits, limited, rtts, timed = values[:, :bins]
-        # The last bin ends with the replay.
-        lengths_ns = np.full(bins, float(self.bin_ns))
-        lengths_ns[-1] = max(1, duration_ns - (bins - 1) * self.bin_ns)
-        to_bps = 8.0 * NS_PER_S / lengths_ns
+        to_bps = 8.0 * NS_PER_S / bin_lengths_ns(bins, self.bin_ns, duration_ns)
         totals = self._totals[row].tolist()
         return FlowRates(
             number=number,

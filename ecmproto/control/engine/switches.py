@@ -246,14 +246,14 @@ def schedule_departure(network: NetworkState, number: int) -> None:
 @compiled
 def log_stop(network: NetworkState, message: Message, station: int, now_ns: int) -> None:
     """Count a PAUSE or PFC frame at its receiver, and log the frame if there is capacity."""
-    fields, count = flow_control_payload(message), network.stop_count
+    fields, log = flow_control_payload(message), network.log
     if station >= len(network.links):
         counts = network.port_counts[station - len(network.links)]
         counts.xoff_frames += fields.quanta > 0
         counts.xon_frames += fields.quanta == 0
-    if count.logged < len(network.stop_events):
-        event = network.stop_events[count.logged]
-        count.logged += 1
+    if log.stop_events < len(network.stop_events):
+        event = network.stop_events[log.stop_events]
+        log.stop_events += 1
         event.time_ns = now_ns
         event.station = station
         event.priority = message.priority if message.kind == PFC_KIND else NOWHERE

@@ -47,6 +47,8 @@ _EXAMPLE_MESSAGES = (
     bytes.fromhex("0180c200000e0200000000fb88cc0207040200000000fb0403076162060200780000").ljust(60, b"\0"),
 )
 EXAMPLE_FRAMES = 400
+LARGEST_OCTETS = 2048
+"""The default maximum length of a frame, in octets."""
 FRAMES_AT_ONCE = 64
 """The maximum batch that Python passes to a reaction point or an edge when the compiled loop does not run."""
 EXERCISED_NS = 10 * NS_PER_S
@@ -68,6 +70,12 @@ Send = Callable[[int, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], 
 The arguments are the interface's number, the frames' octets, offsets and lengths. The octets stay valid until
 the function returns.
 """
+
+
+def send_frame(send: Send, interface: int, octets: bytes) -> None:
+    """Send one frame by an interface."""
+    frame = np.frombuffer(octets, np.uint8)
+    send(interface, frame, np.zeros(1, np.int64), np.array([len(frame)], np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,13 +147,11 @@ class InterfaceCounts:
 class LiveInterface:
     """An open network interface with the name ``name``.
 
-    ``frame_octets`` is the maximum frame length that is received completely; ``None`` means the MTU plus
-    headers. Raises InterfaceError if the interface is missing or may not be opened.
+    Raises InterfaceError if the interface is missing or may not be opened.
     """
 
-    def __init__(self, name: str, *, frame_octets: int | None = None) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._frame_octets = frame_octets
         self._before = (0, 0, 0, 0, 0)
         self._unsent = self._lost = 0
         self.opened: int = 0
@@ -159,7 +165,7 @@ class LiveInterface:
         self._open()
 
     def _open(self) -> None:
-        receiver = FrameReceiver(self.name, frame_octets=self._frame_octets, in_ring=True)
+        receiver = FrameReceiver(self.name, in_ring=True)
         try:
             self._sender = FrameSender(self.name)
         except InterfaceError:

@@ -19,7 +19,16 @@ from ecmproto.control.engine.config import check_seed
 from ecmproto.control.engine.frames import octets_of
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.statistics import kind_name
-from ecmproto.control.live.device import EXAMPLE_FRAME, FRAMES_AT_ONCE, Send, Snapshot, discard, exercise
+from ecmproto.control.live.device import (
+    EXAMPLE_FRAME,
+    FRAMES_AT_ONCE,
+    LARGEST_OCTETS,
+    Send,
+    Snapshot,
+    discard,
+    exercise,
+    send_frame,
+)
 from ecmproto.control.live.tagging import (
     Tagging,
     new_tagging,
@@ -74,8 +83,6 @@ NET, HOST = 0, 1
 LARGEST_STATIONS = 256
 LARGEST_FLOWS = 16
 """The maximum number of flows per sender, and of senders, that the edge distinguishes and answers."""
-LARGEST_OCTETS = 2048
-"""The default maximum length of a frame, in octets."""
 SERVE, TAKE, GO_ON = range(3)
 """Tasks of `step`: serve real interfaces, process the current frames, or continue with these frames."""
 _MESSAGES_AT_ONCE = 4096
@@ -462,8 +469,8 @@ class Edge:
             frame = self.domain.on_timer(time_ns)
             self._update_rules()
             if frame is not None:
-                self._send_one(HOST, frame)
-                self._send_one(NET, frame)
+                send_frame(self._send, HOST, frame)
+                send_frame(self._send, NET, frame)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
         """Move frames between real interfaces until ``until_ns``, or until another event wakes the loop.
@@ -513,7 +520,7 @@ class Edge:
             if domain is not None:
                 is_own, for_host = domain.take_from_net(octets)
                 if for_host is not None:
-                    self._send_one(HOST, for_host)
+                    send_frame(self._send, HOST, for_host)
         elif domain is not None:
             self._count_entered()
             is_own = domain.take_from_host(octets, int(self._edge.facts.now_ns))
@@ -572,7 +579,7 @@ class Edge:
             except ValueError:
                 self.counts.unanswered += 1
                 continue
-            self._send_one(NET, answer)
+            send_frame(self._send, NET, answer)
             kind = kind_name(self.machine, int(message.kind))
             self.messages[kind] = self.messages.get(kind, 0) + 1
         outbox.posted.count = 0
@@ -584,10 +591,6 @@ class Edge:
         number = station * LARGEST_FLOWS + flow
         start = number * _SHOWN_OCTETS
         return bytes(self._edge.examples[start : start + int(self._edge.example_octets[number])])
-
-    def _send_one(self, interface: int, octets: bytes) -> None:
-        frame = np.frombuffer(octets, np.uint8)
-        self._send(interface, frame, np.zeros(1, np.int64), np.array([len(frame)]))
 
     def snapshot(self, now_ns: int) -> Snapshot:
         """Return counters and warnings at ``now_ns``."""

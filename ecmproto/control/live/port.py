@@ -29,10 +29,12 @@ from ecmproto.control.live.device import (
     EXAMPLE_FRAME,
     EXAMPLE_FRAMES,
     EXERCISED_NS,
+    LARGEST_OCTETS,
     Send,
     Snapshot,
     discard,
     exercise,
+    send_frame,
 )
 from ecmproto.control.live.switching import (
     Incoming,
@@ -101,10 +103,6 @@ _PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {
     "pause": PauseReactionParameters(),
     "pfc": PFCReactionParameters(priorities=frozenset(range(PRIORITIES))),
 }
-KINDS = tuple(_PARAMETERS)
-"""The types of flow control that a port may obey."""
-LARGEST_OCTETS = 2048
-"""The default maximum length of a frame, in octets."""
 _ADDRESSES = 4096
 _REMEMBERED_NS = 300 * NS_PER_S
 """The recommended ageing time of 802.1Q 8.8.3."""
@@ -122,7 +120,7 @@ class SwitchPort:
     """A switch port: inputs 0 to n − 1, and interface n as output with queues and a congestion point.
 
     ``frames`` is the maximum number of queued frames; ``facts`` limits the octets. Frames are sent up to
-    ``lead_ns`` early, for senders that need this time. ``obeys`` is one of `downstream.KINDS`: PAUSE or PFC
+    ``lead_ns`` early, for senders that need this time. ``obeys`` is pause or pfc: PAUSE or PFC
     from the other end of the output's link stop the port's priorities. ``watchdog_ns``, if given, is the
     maximum time of a stop without a break. ``counts`` is a record of type `switching.SwitchCounts`.
     ``messages`` are the numbers of sent messages by type.
@@ -323,10 +321,9 @@ class SwitchPort:
             return
         if station == NO_STATION:
             return
-        frame = np.frombuffer(octets_of(self.machine, message, about, self.context), np.uint8)
-        interfaces = range(self.inputs) if station == EVERY_STATION else (station,)
-        for interface in interfaces:
-            self._send(interface, frame, np.zeros(1, np.int64), np.array([len(frame)], np.int64))
+        frame = octets_of(self.machine, message, about, self.context)
+        for interface in range(self.inputs) if station == EVERY_STATION else (station,):
+            send_frame(self._send, interface, frame)
         self.messages[kind_name(self.machine, int(message.kind))] += 1
 
     def _sampled(self, one: Batch) -> SampledFrame:
@@ -356,7 +353,7 @@ def buffer_of(text: str) -> tuple[int, int]:
 
 
 class Downstream:
-    """Processor of PAUSE and PFC frames from the other end of a switch's output; ``kind`` is one of `KINDS`.
+    """Processor of PAUSE and PFC frames from the other end of a switch's output; ``kind`` is pause or pfc.
 
     A priority is stopped for at most ``watchdog_ns`` without a break; ``None`` means that there is no limit.
     """

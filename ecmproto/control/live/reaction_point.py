@@ -28,7 +28,16 @@ from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.network import NetworkState, add_frames, new_network, with_obeyed
 from ecmproto.control.engine.port import lengthen_ring
 from ecmproto.control.engine.traffic import NoSources, Sources
-from ecmproto.control.live.device import EXAMPLE_FRAME, FRAMES_AT_ONCE, Send, Snapshot, discard, exercise
+from ecmproto.control.live.device import (
+    EXAMPLE_FRAME,
+    FRAMES_AT_ONCE,
+    LARGEST_OCTETS,
+    Send,
+    Snapshot,
+    discard,
+    exercise,
+    send_frame,
+)
 from ecmproto.control.live.limiting import (
     ADVANCE,
     GO_ON,
@@ -74,8 +83,6 @@ __all__ = ["HOST", "NET", "ReactionPoint", "precompile_reaction_point"]
 LARGEST_STATIONS = 16
 LARGEST_FLOWS = 256
 """The maximum number of stations, and of flows; further frames bypass the limiters and are counted."""
-LARGEST_OCTETS = 2048
-"""The default maximum length of a frame, in octets."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
 """The rate and buffer of the loop's port, which represents the wire: no frame waits in this port."""
 
@@ -227,7 +234,7 @@ class ReactionPoint:
         frame = octets_of(self.machine, message, SampledFrame(followed, len(followed), 0), self.context)
         point.counts.left_frames += 1
         point.counts.left_octets += len(frame)
-        self._send(NET, np.frombuffer(frame, np.uint8), np.zeros(1, np.int64), np.array([len(frame)]))
+        send_frame(self._send, NET, frame)
 
     def _take_feedback(self, sockets: Sockets) -> bool:
         """Return whether the network's next frame is feedback for the loop; other frames are forwarded."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ecmproto.control.mechanisms.dbp.machine import DBPDestination, receiving_rate
-from ecmproto.control.mechanisms.fecn.messages import answer
 from ecmproto.wire.codec import DBPRateReport, EtherTypes, decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT
-from tests.mechanisms.fecn.frames import is_answerable, with_layer
+from tests.mechanisms.fecn.frames import answer, is_answerable, with_layer
 
 
 class Destination(DBPDestination):

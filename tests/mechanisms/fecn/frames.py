@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame, machine_of
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import messages_of
+from ecmproto.control.mechanisms.dbp.parameters import DBP, DBPEdgeParameters
 from ecmproto.control.mechanisms.fecn import messages
-from ecmproto.control.mechanisms.fecn.machine import FECNEdge
-from ecmproto.control.mechanisms.fecn.messages import TAG, answer
-from ecmproto.control.mechanisms.fecn.parameters import FECNEdgeParameters
+from ecmproto.control.mechanisms.fecn.machine import RETURN_KIND, FECNEdge
+from ecmproto.control.mechanisms.fecn.messages import TAG
+from ecmproto.control.mechanisms.fecn.parameters import FECN, FECNEdgeParameters
 from ecmproto.control.mechanisms.fecn.reaction_point import FECNDiscards, FECNFields
 from ecmproto.units import RATE_INFINITY
 from ecmproto.wire.codec import DBPRateReport, Ethernet, EtherTypes, FECNReturn, Frame, Layer, RDTag, decode
@@ -38,6 +43,32 @@ def received_report(octets: bytes, source: FECNDiscards, **options: Any) -> DBPR
     """The source and the rate of a rate report."""
     found = messages.received(octets, DBPRateReport, source, **options)
     return None if found is None else DBPReport(decode(octets)[Ethernet].src, found.rate)
+
+
+@functools.cache
+def machine_with(priority: int, is_report: bool) -> Machine:
+    """Return the machine whose answers, or rate reports, have ``priority``."""
+    if is_report:
+        return machine_of(DBP, {Role.EDGE: DBPEdgeParameters(report_priority=priority)})
+    return machine_of(FECN, {Role.EDGE: FECNEdgeParameters(return_priority=priority)})
+
+
+def answer(
+    octets: bytes,
+    body: FECNReturn | DBPRateReport,
+    *,
+    port_mac: bytes,
+    priority: int,
+    ethertypes: EtherTypes = DEFAULT,
+) -> bytes:
+    """Return the destination's answer to ``octets`` with the fields of ``body``."""
+    machine = machine_with(priority, isinstance(body, DBPRateReport))
+    fields = {"kind": RETURN_KIND, "rate_kbps": body.rate, "rlq_id": body.rlq_id}
+    (message,) = messages_of([fields], machine.payloads)
+    context = PortContext(
+        rate_bps=10**10, link_rate_bps=10**10, cp_mac=port_mac, stations=1, flows=1, ethertypes=ethertypes
+    )
+    return machine.frame(message, SampledFrame(octets, len(octets), 0), context)
 
 
 def tagged(

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.control.mechanisms.fecn.congestion_point import FECNPointState, lowered, settings_record, start
-from ecmproto.control.mechanisms.fecn.messages import answer
 from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters, FECNEdgeParameters
 from ecmproto.control.mechanisms.fecn.reaction_point import FECNFields, FECNSource
 from ecmproto.kernels.record import new_record
@@ -28,6 +27,7 @@ from ecmproto.wire.codec import (
 from tests.mechanisms.fecn.frames import (
     Edge,
     FECNDelivered,
+    answer,
     rd_tag,
     receive,
     received,

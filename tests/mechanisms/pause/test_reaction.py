@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns
+from ecmproto.control.mechanisms.limiter import RateLimiter, leave, leaves_ns
 from ecmproto.control.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
 from ecmproto.control.mechanisms.pause.reaction_point import (
     KIND_PAUSE,
@@ -15,7 +15,6 @@ from ecmproto.control.mechanisms.pause.reaction_point import (
     PauseFrame,
     PauseReactionSettings,
     PauseTimers,
-    next_timer_ns,
     on_frame,
     pause_reaction_settings,
     paused_ns,
@@ -138,15 +137,6 @@ def test_refused_and_empty_frames_are_only_counted() -> None:
     assert receiver.starts(5) == before
     assert (receiver.state.refused_frames, receiver.state.ignored_frames) == (1, 1)
     assert receiver.state.pfc_frames == 1
-
-
-def test_the_next_timer_is_the_next_resume() -> None:
-    receiver = Receiver()
-    assert next_timer_ns(receiver.state, 0) == NEVER_NS
-    receiver.receive(0, pfc(p1=100, p2=10))
-    assert next_timer_ns(receiver.state, 0) == 512
-    assert next_timer_ns(receiver.state, 512) == 5_120
-    assert next_timer_ns(receiver.state, 5_120) == NEVER_NS
 
 
 def test_pause_time_counts_overlaps_once() -> None:

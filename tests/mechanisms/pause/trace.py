@@ -44,7 +44,6 @@ def trace(seed: int) -> list[str]:
         lines.append(
             f"{[tuple(map(int, signal)) for signal in signals]} {int(mask)} "
             f"{int(congestion_point.next_timer_ns(sender[0]))} "
-            f"{int(reaction_point.next_timer_ns(receiver[0], now_ns))} "
             f"{int(reaction_point.paused_ns(receiver[0], number, now_ns))} "
             f"{int(stopped_ns(sender[0], number, now_ns))}"
         )

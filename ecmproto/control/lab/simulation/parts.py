@@ -141,13 +141,13 @@ class Part:
 
     def drain(self) -> None:
         """Move completions and PAUSE events out of the network's stores."""
-        counts, stops = self.network.offers.count, self.network.stop_count
+        counts, log = self.network.offers.count, self.network.log
         if counts.completed:
             self._completions.append(columns(self.network.offers.completions)[: counts.completed].copy())
             counts.completed = 0
-        if stops.logged:
-            self._stops.append(columns(self.network.stop_events)[: stops.logged].copy())
-            stops.logged = 0
+        if log.stop_events:
+            self._stops.append(columns(self.network.stop_events)[: log.stop_events].copy())
+            log.stop_events = 0
 
     def taken(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         """Return the drained completions and PAUSE events, which are then forgotten."""

@@ -50,14 +50,14 @@ class Levels:
     level_ns: Integers = field(default_factory=_integers)
 
 
-def levels_of(gauge: Gauge, before_ns: Integers | None = None, row: int = TOTAL) -> Levels:
-    """Return the levels of a settled gauge, counted since `level_times` was ``before_ns``.
+def levels_of(gauge: Gauge, before: tuple[Integers, Integers]) -> Levels:
+    """Return the levels of a settled gauge, counted since a time ``before``.
 
-    A level is the upper end of a histogram step. Steps are 64 octets wide, and wider above 1 MiB.
+    ``before`` has the steps whose `level_times` were not 0 then, and these times. A level is the upper end of
+    a histogram step. Steps are 64 octets wide, and wider above 1 MiB.
     """
-    level_ns = level_times(gauge, row).copy()
-    if before_ns is not None:
-        level_ns -= before_ns
+    level_ns = level_times(gauge, TOTAL).copy()
+    level_ns[before[0]] -= before[1]
     steps = np.flatnonzero(level_ns)
     octets = np.array([step_end(gauge.bins, int(step)) for step in steps], np.int64)
     return Levels(octets=octets, level_ns=level_ns[steps])

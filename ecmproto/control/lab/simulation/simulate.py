@@ -202,7 +202,7 @@ class Simulation:
             hosts=len(self.wiring.hosts),
             flows=len(experiment.flows),
         )
-        self._levels_before: list[dict[int, int]] = []
+        self._levels_before: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._levels: list[Levels] = []
         self._completions: list[NDArray[Any]] = []
         self._completed = self._omitted = 0
@@ -587,10 +587,9 @@ class Simulation:
 
     def _end_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
-        before = self._levels_before or [{} for _ in self.network.ports]
+        before = self._levels_before or [_nonzero(np.zeros(0, np.int64))] * len(self.network.ports)
         self._levels = [
-            levels_of(port.gauge, _dense(before_ns, len(level_times(port.gauge, TOTAL))))
-            for port, before_ns in zip(self.network.ports, before, strict=True)
+            levels_of(port.gauge, own) for port, own in zip(self.network.ports, before, strict=True)
         ]
 
     def _settle(self, now_ns: int) -> None:
@@ -703,39 +702,34 @@ class Simulation:
         return tuple(series)
 
     def _flow_series(self) -> tuple[FlowSeries, ...]:
-        windows, series = self._windows, []
+        wiring, series = self.wiring, []
+        names = counters_of(FlowSeries, "Integers", "Floats")
         for number, flow in enumerate(self.experiment.flows):
             end = self._endpoints[int(self._first_source[number])]
-            ports = self.wiring.path(end.station, end.destination, end.path)
-            names = [self.wiring.host_lines[end.station].name, *(self.wiring.ports[p].name for p in ports)]
+            ports = wiring.path(end.station, end.destination, end.path)
             series.append(
                 FlowSeries(
                     name=flow.name,
                     group=flow.group or flow.name,
                     source=flow.source,
                     destination=flow.destination,
-                    path=tuple(names),
-                    **{
-                        name: windows.of_flow(name, number)
-                        for name in counters_of(FlowSeries, "Integers", "Floats")
-                    },
+                    path=(wiring.host_lines[end.station].name, *(wiring.ports[port].name for port in ports)),
+                    **{name: self._windows.of_flow(name, number) for name in names},
                 )
             )
         return tuple(series)
 
     def _message_series(self) -> tuple[MessageSeries, ...]:
         names = [port.name for port in self.wiring.ports] + [host.name for host in self.wiring.hosts]
-        series = []
-        for sender, kind, frames in self._windows.messages():
-            series.append(
-                MessageSeries(
-                    port=names[sender],
-                    kind=kind_name(self.machine, kind),
-                    frames=frames,
-                    octets=frames * int(self.network.message_octets[kind]),
-                )
+        return tuple(
+            MessageSeries(
+                port=names[sender],
+                kind=kind_name(self.machine, kind),
+                frames=frames,
+                octets=frames * int(self.network.message_octets[kind]),
             )
-        return tuple(series)
+            for sender, kind, frames in self._windows.messages()
+        )
 
     def _flow_control_events(self) -> FlowControlEvents:
         if not self._stops:
@@ -821,15 +815,9 @@ def _limits(memory: Buffer | None) -> tuple[int, int]:
     return (NO_LIMIT, memory.frames) if memory.frames else (memory.octets, NO_LIMIT)
 
 
-def _nonzero(level_ns: NDArray[np.int64]) -> dict[int, int]:
+def _nonzero(level_ns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     steps = np.flatnonzero(level_ns)
-    return dict(zip(steps.tolist(), level_ns[steps].tolist(), strict=True))
-
-
-def _dense(levels_ns: dict[int, int], steps: int) -> NDArray[np.int64]:
-    dense = np.zeros(steps, np.int64)
-    dense[list(levels_ns)] = list(levels_ns.values())
-    return dense
+    return steps, level_ns[steps]
 
 
 def _in_order(rows: list[NDArray[Any]]) -> NDArray[Any] | None:

@@ -42,7 +42,6 @@ class AIMDMachine(Machine):
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self.set_point_octets: int | None = self._cp.qeq_octets
         rp = self._rp
         self.flow_key: FlowKey = FlowKey(
             vlan=rp.key_vlan, dst=rp.key_dst, priority=rp.key_priority, cn_tag=False

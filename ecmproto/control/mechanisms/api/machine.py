@@ -213,11 +213,16 @@ class Machine:
     feedback_label = ""
     """Label of ``Message.fb_octets``; empty if the mechanism does not use the field."""
     set_point_octets: int | None = None
-    """Equilibrium queue length of the congestion point in octets; ``None`` without an equilibrium."""
+    """Equilibrium queue length of the congestion point in octets; ``None`` without an equilibrium.
+
+    The parameter ``qeq_octets`` of the congestion point, if any, sets this attribute.
+    """
     refusal_record: type[Any] = NoRefusals
     """Record type of the refusal counters of `parse_feedback`."""
     probe_refusal_record: type[Any] = NoRefusals
     """Record type of the refusal counters of `parse_probe`."""
+    answer_priority = ""
+    """Edge parameter with the priority of answers; empty for the priority of the message format."""
 
     _cp: Any
     _rp: Any
@@ -249,6 +254,7 @@ class Machine:
     def __init__(self, parameters: Mapping[Role, Parameters]) -> None:
         self.parameters = parameters
         self._cp, self._rp, self._edge = (parameters.get(role) for role in Role)
+        self.set_point_octets = getattr(self._cp, "qeq_octets", self.set_point_octets)
 
     @property
     def tag_octets(self) -> int:
@@ -290,9 +296,9 @@ class Machine:
         """Return ``message`` as a frame, padded to 60 octets, without FCS.
 
         ``about`` is the frame that caused the message, or another frame of the same flow. The result goes to
-        the source of ``about``, with the same VLAN tags and the priority of the message format. Raises
-        ValueError if a port may not answer this source. Raises ParameterError if the message kind is not in
-        ``messages``.
+        the source of ``about``, with the same VLAN tags and the priority of ``answer_priority`` or of the
+        message format. Raises ValueError if a port may not answer this source. Raises ParameterError if the
+        message kind is not in ``messages``.
         """
         made = self.format_of(message.kind)
         layer = made.layer_of(fields_of(message, self.payloads))
@@ -313,7 +319,7 @@ class Machine:
             headers(about.octets, context.ethertypes),
             dst=source,
             src=destination if answers else context.cp_mac,
-            priority=made.format.crafting.priority,
+            priority=getattr(self._edge, self.answer_priority, made.format.crafting.priority),
             ethertypes=context.ethertypes,
         )
 

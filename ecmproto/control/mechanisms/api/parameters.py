@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from ecmproto.errors import ParameterError, did_you_mean
 from ecmproto.units import NO_UNIT, exact_octets, exact_rate, exact_time, parse_octets, parse_rate, parse_time
@@ -193,10 +193,15 @@ def redeclared(
 class Parameters:
     """Base class of all parameters of mechanisms, whose values are always within their ranges."""
 
+    relations: ClassVar[Sequence[tuple[str, str, str]]] = ()
+    """Arguments of `check_relation` for relations that all values of the class have."""
+
     def __post_init__(self) -> None:
-        """Raise ParameterError for the first field whose value is out of range."""
+        """Raise ParameterError for the first value out of range, and for the first missing relation."""
         for parameter in self.describe():
             check(parameter, getattr(self, parameter.attribute))
+        for relation in self.relations:
+            self.check_relation(*relation)
 
     def check_relation(self, name: str, relation: str, other: str) -> None:
         """Raise ParameterError unless the parameter ``name`` has the relation to the parameter ``other``."""

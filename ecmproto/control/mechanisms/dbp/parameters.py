@@ -61,10 +61,7 @@ class DBPEdgeParameters(Parameters):
         doc="whether reports start at a random phase instead of at multiples of their interval",
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        """Raise ParameterError for a value out of range, and if a source would expire between two reports."""
-        Parameters.__post_init__(self)
-        self.check_relation("active", "at least", "report_interval")
+    relations = (("active", "at least", "report_interval"),)
 
 
 DBP = Mechanism(

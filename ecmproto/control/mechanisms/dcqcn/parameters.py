@@ -155,10 +155,6 @@ class DCQCNReactionPointParameters(Parameters):
         "always ECT",
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        """Raise ParameterError for a value out of range."""
-        Parameters.__post_init__(self)
-
     @property
     def is_nic(self) -> bool:
         """Whether the variant is NIC."""

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ecmproto.control.mechanisms.api.frames import MessageFormat
-from ecmproto.control.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame
-from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.machine import Machine, ParsedFeedback, PortContext
 from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     Delivery,
-    Message,
     NullReceivers,
     Outbox,
     Receivers,
     Senders,
-    fields_of,
     post,
 )
 from ecmproto.control.mechanisms.fecn.congestion_point import FECNPort, new_port, set_capacity
-from ecmproto.control.mechanisms.fecn.messages import TAG, answer, answering, received
+from ecmproto.control.mechanisms.fecn.messages import TAG, answering, received
 from ecmproto.control.mechanisms.fecn.reaction_point import (
     FECNDiscards,
     FECNPayload,
@@ -74,8 +71,6 @@ class AnsweredMachine(Machine):
     A subclass defines ``messages`` with one message kind.
     """
 
-    answer_priority: ClassVar[str]
-    """Name of the edge parameter that sets the priority of answers."""
     refusal_record = FECNDiscards
     counted: Mapping[type[Any], tuple[str, ...]] = MappingProxyType(
         {
@@ -91,10 +86,6 @@ class AnsweredMachine(Machine):
         }
     )  # fmt: skip
 
-    def __init__(self, parameters: Mapping[Role, Any]) -> None:
-        super().__init__(parameters)
-        self.set_point_octets: int | None = self._cp.qeq_octets
-
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of the port, which all priorities share."""
         return new_port(self._cp, context, generator)
@@ -103,16 +94,6 @@ class AnsweredMachine(Machine):
         """Set the line rate, which changes the advertised rate at the next tick (enhancement 4)."""
         if isinstance(point, FECNPort):
             set_capacity(point.state, float(capacity_bps))
-
-    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
-        """Return the answer as a frame."""
-        return answer(
-            about.octets,
-            self.format_of(message.kind).layer_of(fields_of(message, self.payloads)),
-            port_mac=context.cp_mac,
-            priority=getattr(self._edge, self.answer_priority),
-            ethertypes=context.ethertypes,
-        )
 
     def parse_feedback(
         self,
@@ -148,11 +129,7 @@ class FECNMachine(AnsweredMachine):
     messages = MappingProxyType(
         {
             RETURN_KIND: MessageFormat(
-                format=FECNReturn,
-                payload=FECNPayload,
-                name="FECN return",
-                fields={"rate": "rate_kbps"},
-                is_answer=True,
+                format=FECNReturn, payload=FECNPayload, fields={"rate": "rate_kbps"}, is_answer=True
             )
         }
     )

@@ -91,10 +91,7 @@ class FECNCongestionPointParameters(Parameters):
         "rates are still fair, but converge more slowly, and frames may be lost",
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        """Raise ParameterError for a value out of range, and if Qeq is not below Qsc."""
-        Parameters.__post_init__(self)
-        self.check_relation("qsc", "more than", "qeq")
+    relations = (("qsc", "more than", "qeq"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

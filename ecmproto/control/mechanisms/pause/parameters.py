@@ -50,11 +50,7 @@ class GenerationParameters(Parameters):
         doc="pause time in an XOFF. The XOFF is repeated after half of this time",
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        """Raise ParameterError for a value out of range, and if XON is above XOFF."""
-        # Not super(): a slotted dataclass differs from the class that super() would use.
-        Parameters.__post_init__(self)
-        self.check_relation("low", "at most", "high")
+    relations = (("low", "at most", "high"),)
 
     @property
     def classes(self) -> frozenset[int]:

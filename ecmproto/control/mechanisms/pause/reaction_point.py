@@ -3,7 +3,7 @@
 A link has a record of type :class:`PauseTimers`. A received frame overwrites the timers of the enabled
 priorities. The timers start at the end of the frame's reception, and a time of 0 ends the pause. A pause
 prevents only the start of frames, and never stops a frame on the wire. Rate limiters and all other timers
-continue during a pause. The caller checks again at ``next_timer_ns``, the end of the pause.
+continue during a pause. The caller checks again at the end of the pause.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.parameters import PauseReactionParameters, PFCReactionParameters
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import record_from
@@ -102,16 +101,6 @@ def on_frame(state: PauseTimers, settings: PauseReactionSettings, received_ns: i
         )
         overwritten |= 1 << priority
     return overwritten
-
-
-@compiled
-def next_timer_ns(state: PauseTimers, now_ns: int) -> int:
-    """Return the time of the next end of a pause, or NEVER_NS if no priority is paused at ``now_ns``."""
-    first_ns = NEVER_NS
-    for priority in range(PRIORITIES):
-        if state.until_ns[priority] > now_ns:
-            first_ns = min(first_ns, state.until_ns[priority])
-    return first_ns
 
 
 @compiled

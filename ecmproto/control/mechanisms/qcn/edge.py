@@ -40,20 +40,12 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.lldp import DESTINATION, TLV
 
 
-def strip_cn_tag(
-    octets: bytes, *, length_octets: int | None = None, ethertypes: EtherTypes = DEFAULT
-) -> bytes:
-    """Return the frame without CN-TAG, padded to 60 octets.
-
-    ``length_octets`` is the frame length before a snap length truncated the frame. A truncated frame is not
-    padded.
-    """
+def strip_cn_tag(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
+    """Return the frame without CN-TAG, padded to 60 octets; a shorter frame is not padded."""
     stripped, count = without_tags(octets, TAG, ethertypes)
     if not count:
         return octets
-    if len(octets) < max(MIN_OCTETS, length_octets or 0):
-        return stripped
-    return stripped.ljust(MIN_OCTETS, b"\0")
+    return stripped if len(octets) < MIN_OCTETS else stripped.ljust(MIN_OCTETS, b"\0")
 
 
 def with_priority(octets: bytes, priority: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
@@ -203,13 +195,12 @@ def transmit(
     octets: bytes,
     priority: int,
     *,
-    length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
     """Return a frame for transmission in ``priority``, without CN-TAG if the mode removes CN-TAGs."""
     if not rules.strips[priority]:
         return octets
-    stripped = strip_cn_tag(octets, length_octets=length_octets, ethertypes=ethertypes)
+    stripped = strip_cn_tag(octets, ethertypes=ethertypes)
     edge.cn_tags_stripped += stripped is not octets
     return stripped
 

@@ -88,7 +88,6 @@ class QCNMachine(Machine):
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self.set_point_octets: int | None = self._cp.qeq_octets
         self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:

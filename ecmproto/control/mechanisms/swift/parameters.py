@@ -72,11 +72,7 @@ class SwiftReactionPointParameters(Parameters):
     timeout_ns: int = redeclared(HPCCReactionPointParameters, "timeout_ns", within=(1_000, _CLOCK_NS))
     max_flows: int = redeclared(HPCCReactionPointParameters, "max_flows")
 
-    def __post_init__(self) -> None:
-        """Check the values and the order of minimum and maximum; raises ParameterError."""
-        Parameters.__post_init__(self)
-        self.check_relation("fs_min_cwnd", "less than", "fs_max_cwnd")
-        self.check_relation("min_cwnd", "less than", "max_cwnd")
+    relations = (("fs_min_cwnd", "less than", "fs_max_cwnd"), ("min_cwnd", "less than", "max_cwnd"))
 
 
 SWIFT = Mechanism(
