@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ecmproto.control.lab.setup.figures import MEASUREMENTS
-from ecmproto.control.lab.setup.keys import LISTS, SECTIONS, Key
+from ecmproto.control.lab.setup.keys import LISTS, SECTIONS
 from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
-from ecmproto.control.lab.setup.topology import SHAPES, Option
+from ecmproto.control.lab.setup.topology import SHAPES
+from ecmproto.control.lab.setup.values import Key
 
 PATH = Path(__file__).with_name("scenarios.md")
 
@@ -67,7 +68,7 @@ def _key(name: str, key: Key) -> Sequence[str]:
     return f"`{name}`", "required" if key.required else default, key.kind.needed, key.doc
 
 
-def _option(name: str, option: Option) -> Sequence[str]:
+def _option(name: str, option: Key) -> Sequence[str]:
     return f"`{name}`", "" if option.default is None else option.kind.show(option.default), option.doc
 
 

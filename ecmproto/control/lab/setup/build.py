@@ -28,6 +28,7 @@ from ecmproto.control.lab.model import (
     Switch,
     Thresholds,
     connected,
+    directions,
 )
 from ecmproto.control.lab.setup.collectives import collective
 from ecmproto.control.lab.setup.figures import (
@@ -42,20 +43,23 @@ from ecmproto.control.lab.setup.figures import (
     parse_value,
 )
 from ecmproto.control.lab.setup.keys import (
+    BAND,
+    CONTROL,
     FLOW,
     HOST,
+    LINK,
+    MEASURE,
     NAMES,
     PATTERN_KEYS,
-    RATES_BPS,
+    PUBLISHED,
     ROLES,
+    SCENARIO,
     SECTIONS,
     SWITCH,
     TCP_KEYS,
-    TIMES_NS,
     Document,
     Table,
     applicable,
-    fields_of,
     values_of,
 )
 from ecmproto.control.lab.setup.thresholds import thresholds_of_output
@@ -65,9 +69,12 @@ from ecmproto.control.lab.setup.values import (
     NUMBER,
     OCTETS,
     RATE,
+    RATES_BPS,
     TIME,
+    TIMES_NS,
     WORD,
     check_known,
+    fields_of,
     read_value,
 )
 from ecmproto.control.mechanisms.api.mechanism import Mechanism, Role
@@ -90,7 +97,7 @@ def build(document: Document) -> Experiment:
     mechanism = mechanism_of(document)
     measure = _measure(document, head["duration"], network)
     experiment = Experiment(
-        **fields_of(Experiment, "scenario", head),
+        **fields_of(Experiment, SCENARIO, head),
         network=network,
         flows=flows,
         control=_control(document, mechanism, network),
@@ -101,8 +108,8 @@ def build(document: Document) -> Experiment:
         experiment,
         measure=replace(
             measure,
-            bands=bands_of(document.band, "band", experiment, runs),
-            published=published_of(document.published, "published", experiment, runs),
+            bands=bands_of(document.band, experiment, runs),
+            published=published_of(document.published, experiment, runs),
         ),
     )
 
@@ -141,7 +148,7 @@ def network_of(document: Document) -> Network:
         hosts=tuple(hosts.values()),
         switches=tuple(switches.values()),
         links=tuple(links.values()),
-        **fields_of(Network, "scenario", head),
+        **fields_of(Network, SCENARIO, head),
     )
     ends = Counter(end for link in network.links for end in (link.a, link.b))
     for host in hosts:
@@ -177,7 +184,7 @@ def _range(pattern: str, where: str) -> list[str]:
 
 
 def _host(name: str, known: Host | None, table: Table, values: Mapping[str, Any], where: str) -> Host:
-    host = replace(known or Host(name=name), **fields_of(Host, "host", values, table))
+    host = replace(known or Host(name=name), **fields_of(Host, HOST, values, table))
     if "storm" in table:
         host = replace(host, storms=_spans(values["storm"], f"{where}.storm"))
     if not any(key.startswith("adapter.") for key in table):
@@ -222,7 +229,7 @@ def _thresholds(
 
 def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, Any], where: str) -> Switch:
     switch = known or Switch(name=name, buffer=values["buffer"])
-    switch = replace(switch, **fields_of(Switch, "switch", values, table))
+    switch = replace(switch, **fields_of(Switch, SWITCH, values, table))
     if "buffer" in table:
         switch = replace(switch, buffer=values["buffer"])
     alpha, priorities = values["pause.alpha"], values["pause.priorities"]
@@ -258,7 +265,7 @@ def _add_links(
 ) -> None:
     """Change the links of a table, or add missing links."""
     values = values_of(table, "link", where)
-    a_names, b_names = (_ends(values[end], nodes, f"{where}.{end}") for end in ("a", "b"))
+    a_names, b_names = (_known(values[end], nodes, "a host or a switch", f"{where}.{end}") for end in "ab")
     if len(links) + len(a_names) * len(b_names) > 10 * MAX_HOSTS:
         raise SpecError(where=where, needed=f"at most {10 * MAX_HOSTS:,} links", got="more")
     for a in a_names:
@@ -273,29 +280,30 @@ def _add_links(
             links[ends] = _turned(link) if ends == (b, a) else link
 
 
-def _ends(patterns: Sequence[str], nodes: Mapping[str, Host | Switch], where: str) -> list[str]:
+def _known(patterns: Sequence[str], nodes: Mapping[str, Any], needed: str, where: str) -> list[str]:
+    """Return the nodes that match the patterns, all of which exist."""
+    if not patterns:
+        raise SpecError(where=where, needed=NAMES.needed, got="nothing")
     names = _nodes(patterns, nodes, where)
     for name in names:
-        check_known(name, nodes, "a host or a switch", where)
+        check_known(name, nodes, needed, where)
     return names
 
 
 def _turned(link: Link) -> Link:
     """Return the link with its two ends exchanged."""
-    back_bps = link.rate_bps if link.rate_back_bps is None else link.rate_back_bps
-    back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
-    same = back_bps == link.rate_bps and not (link.rate_changes or link.rate_changes_back)
-    return Link(
+    forth, back = directions(link)
+    same = back.rate_bps == forth.rate_bps and not (forth.rate_changes or back.rate_changes)
+    return replace(
+        link,
         a=link.b,
         b=link.a,
-        rate_bps=back_bps,
-        rate_back_bps=None if same else link.rate_bps,
-        propagation_ns=back_ns,
-        propagation_back_ns=None if back_ns == link.propagation_ns else link.propagation_ns,
-        rate_changes=link.rate_changes_back,
-        rate_changes_back=link.rate_changes,
-        loss=link.loss,
-        down=link.down,
+        rate_bps=back.rate_bps,
+        rate_back_bps=None if same else forth.rate_bps,
+        propagation_ns=back.propagation_ns,
+        propagation_back_ns=None if back.propagation_ns == forth.propagation_ns else forth.propagation_ns,
+        rate_changes=back.rate_changes,
+        rate_changes_back=forth.rate_changes,
     )
 
 
@@ -307,7 +315,7 @@ def _check_rate(rate_bps: int, where: str) -> None:
 
 
 def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) -> Link:
-    changes = fields_of(Link, "link", values, table)
+    changes = fields_of(Link, LINK, values, table)
     for key, rate, rate_changes in (
         ("rate", "rate_bps", "rate_changes"),
         ("rate_back", "rate_back_bps", "rate_changes_back"),
@@ -430,7 +438,7 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
         capture=_file(values["capture"], f"{where}.capture", document) if values["capture"] else "",
         group=values["group"] or several,
         via=values["via"] or (),
-        **fields_of(Flow, "flow", values),
+        **fields_of(Flow, FLOW, values),
     )
     return [
         replace(
@@ -448,6 +456,13 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
 
 
 _MAX_BURSTS = 1_000_000
+_SIZES_OCTETS = (1, 10**12)
+
+
+def _size(text: str, where: str) -> int:
+    """Return a number of octets in a CSV file; a number without a unit is valid too."""
+    size: int = read_value(OCTETS, f"{text}B" if text.strip().isdigit() else text, where, _SIZES_OCTETS)
+    return size
 
 
 def _listed(
@@ -467,11 +482,8 @@ def _listed(
                     )
                 time, source, destination, octets = (each.strip() for each in row)
                 if (source, destination) in pairs:
-                    size = octets if not octets.isdigit() else f"{octets}B"
-                    burst = (
-                        read_value(TIME, time, f"{where} line {number}", TIMES_NS),
-                        read_value(OCTETS, size, f"{where} line {number}", (1, 10**12)),
-                    )
+                    at = f"{where} line {number}"
+                    burst = read_value(TIME, time, at, TIMES_NS), _size(octets, at)
                     result.setdefault((source, destination), []).append(burst)
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(where=where, needed="a readable file", got=str(error)) from None
@@ -484,14 +496,15 @@ def _tcp(values: Mapping[str, Any], where: str) -> TCP:
     if values["tcp.rto_min"] > values["tcp.rto_max"]:
         needed = f"at most rto_max, {TIME.show(values['tcp.rto_max'])}"
         raise SpecError(where=f"{where}.tcp.rto_min", needed=needed, got=TIME.show(values["tcp.rto_min"]))
-    return TCP(**fields_of(TCP, "flow", values))
+    return TCP(**fields_of(TCP, FLOW, values))
 
 
 def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[tuple[str, str]]:
     """Return the source and the destination for each flow of a table."""
-    sources = _hosts(values["from"], hosts, f"{where}.from")
+    known = dict.fromkeys(hosts)
+    sources = _known(values["from"], known, "a host", f"{where}.from")
     everywhere = values["to"] in (("all others",), ("all",))
-    destinations = list(hosts) if everywhere else _hosts(values["to"], hosts, f"{where}.to")
+    destinations = list(hosts) if everywhere else _known(values["to"], known, "a host", f"{where}.to")
     if values["match"] == "one to one":
         if len(sources) != len(destinations):
             needed = f"{len(sources)} hosts, one for each source"
@@ -505,16 +518,6 @@ def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[
     if not pairs:
         raise SpecError(where=f"{where}.to", needed="a host other than the source", got="the source alone")
     return pairs
-
-
-def _hosts(patterns: Sequence[str], hosts: Sequence[str], where: str) -> list[str]:
-    known = dict.fromkeys(hosts)
-    if not patterns:
-        raise SpecError(where=where, needed=NAMES.needed, got="nothing")
-    names = _nodes(patterns, known, where)
-    for name in names:
-        check_known(name, known, "a host", where)
-    return names
 
 
 def _names(name: str | None, pairs: Sequence[tuple[str, str]], where: str) -> list[str]:
@@ -592,10 +595,7 @@ def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float]
                 needed="lines with a size and a share, such as 10kB,0.5",
                 got=shown(",".join(row)[:60]),
             )
-        octets = read_value(
-            OCTETS, row[0] if not row[0].strip().isdigit() else f"{row[0]}B", where, (1, 10**12)
-        )
-        share = read_value(NUMBER, row[1], where, (0, 1))
+        octets, share = _size(row[0], where), read_value(NUMBER, row[1], where, (0, 1))
         if pairs and (octets < pairs[-1][0] or share < pairs[-1][1]):
             raise SpecError(where=where, needed="rising sizes and shares", got=shown(",".join(row)))
         pairs.append((octets, share))
@@ -608,7 +608,7 @@ def _bursts(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
     bursts: list[tuple[int, int]] = []
     for part in parts:
         time, _, size = part.partition(" ")
-        burst = read_value(TIME, time, where, TIMES_NS), read_value(OCTETS, size, where, (1, 10**12))
+        burst = read_value(TIME, time, where, TIMES_NS), read_value(OCTETS, size, where, _SIZES_OCTETS)
         if bursts and burst[0] < bursts[-1][0]:
             raise SpecError(where=where, needed="bursts in the order of their times", got=shown(part))
         bursts.append(burst)
@@ -728,7 +728,7 @@ def _control(document: Document, mechanism: Mechanism, network: Network) -> Cont
         parameters=assignments_of(mechanism, parameters_of(document.control), "control"),
         flow_control=None if values["flow_control"] == "none" else values["flow_control"],
         points=tuple(points),
-        **fields_of(Control, "control", values),
+        **fields_of(Control, CONTROL, values),
     )
 
 
@@ -759,19 +759,17 @@ def _measure(document: Document, duration_ns: int, network: Network) -> Measure:
     check_borders([end_ns or 0], values["window"], duration_ns, "measure.until")
     if values["port"]:
         check_known(values["port"], ports_of(network), "a port, as switch>peer", "measure.port")
-    return Measure(from_ns=begin_ns, **fields_of(Measure, "measure", values))
+    return Measure(from_ns=begin_ns, **fields_of(Measure, MEASURE, values))
 
 
-def bands_of(
-    tables: Sequence[Table], where: str, experiment: Experiment, runs: Collection[str]
-) -> tuple[Band, ...]:
+def bands_of(tables: Sequence[Table], experiment: Experiment, runs: Collection[str]) -> tuple[Band, ...]:
     """Return the bands in tables.
 
     Raises SpecError for figures that the experiment does not have.
     """
     bands = []
     for number, table in enumerate(tables):
-        path = f"{where}[{number}]"
+        path = f"band[{number}]"
         values = values_of(table, "band", path)
         dimension = _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
         limits: dict[str, Any] = {}
@@ -786,12 +784,12 @@ def bands_of(
             raise SpecError(where=path, needed="low, high, or both", got="neither")
         if limits.get("low", 0) > limits.get("high", limits.get("low", 0)):
             raise SpecError(where=f"{path}.high", needed="at least low", got=shown(table["high"]))
-        bands.append(Band(**limits, **fields_of(Band, "band", values)))
+        bands.append(Band(**limits, **fields_of(Band, BAND, values)))
     return tuple(bands)
 
 
 def published_of(
-    tables: Sequence[Table], where: str, experiment: Experiment, runs: Collection[str]
+    tables: Sequence[Table], experiment: Experiment, runs: Collection[str]
 ) -> tuple[Published, ...]:
     """Return the published figures in tables.
 
@@ -799,10 +797,10 @@ def published_of(
     """
     result = []
     for number, table in enumerate(tables):
-        path = f"{where}[{number}]"
+        path = f"published[{number}]"
         values = values_of(table, "published", path)
         _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
-        result.append(Published(**fields_of(Published, "published", values)))
+        result.append(Published(**fields_of(Published, PUBLISHED, values)))
     return tuple(result)
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ecmproto.control.engine.config import parse_buffer, parse_port_rate
 from ecmproto.control.lab.model import Flow, Pattern
-from ecmproto.control.lab.setup.keys import LONGEST_NS, Document
+from ecmproto.control.lab.setup.keys import Document
+from ecmproto.control.lab.setup.values import LONGEST_NS
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import exact_rate, exact_time
 

@@ -469,9 +469,8 @@ def expand_flows(patterns: Sequence[str], flows: Mapping[str, str]) -> list[str]
         matches = matches or [flow for flow, group in flows.items() if group and fnmatchcase(group, pattern)]
         if not matches:
             known = sorted({*flows, *filter(None, flows.values())})
-            raise SpecError(
-                where="figure", needed="a flow or a group", got=pattern, hint=hint_on_name(pattern, known)
-            )
+            hint = hint_on_name(pattern, known)
+            raise SpecError(where="figure", needed="a flow or a group", got=pattern, hint=hint)
         chosen.update(dict.fromkeys(matches))
     return list(chosen)
 
@@ -505,9 +504,7 @@ def expand_ports(patterns: Sequence[str], ports: Sequence[str]) -> list[str]:
         whole = pattern if ">" in pattern else f"*>{pattern}"
         matches = [port for port in ports if fnmatchcase(port, whole)]
         if not matches:
-            raise SpecError(
-                where="figure", needed="a port", got=pattern, hint=hint_on_name(pattern, list(ports))
-            )
+            raise SpecError(where="figure", needed="a port", got=pattern, hint=hint_on_name(pattern, ports))
         chosen.update(dict.fromkeys(matches))
     return list(chosen)
 

@@ -7,7 +7,7 @@ any value before `ecmproto.control.lab.setup.build` builds an experiment.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,18 +33,22 @@ from ecmproto.control.lab.setup.values import (
     BUFFER,
     COUNT,
     COUNTS,
-    FLAG,
+    LONGEST_NS,
     NAME,
     NUMBER,
     OCTETS,
     RATE,
     RATE_CHANGES,
+    RATES_BPS,
     TEXT,
     TIME,
+    TIMES_NS,
     WORD,
+    Key,
     Kind,
     check_known,
     choice,
+    key_of,
     read_value,
 )
 from ecmproto.control.mechanisms.api.mechanism import Role
@@ -55,52 +59,6 @@ Table = dict[str, Any]
 """Flat table as written: ``{"name": "bulk", "tcp.window": 44}``."""
 
 MAX_TABLES = 10_000
-LONGEST_NS = 10**15
-"""Maximum time in ns: eleven days."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """Key of a table, with the type of the value and its meaning.
-
-    ``default`` applies if the key is missing. The default ``None`` means that the value follows from other
-    values.
-    """
-
-    kind: Kind
-    doc: str
-    default: Any = None
-    within: tuple[float, float] | None = None
-    required: bool = False
-    owner: type | None = None
-    attribute: str = ""
-    """Field of the model class ``owner`` that stores the value unchanged."""
-    needs: tuple[str, Any] | None = None
-    """Another key of the table, with the only value for which this key has an effect."""
-
-
-_KINDS = {"str": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG, "Buffer | None": BUFFER}
-TIMES_NS = (0, LONGEST_NS)
-
-
-def _of(
-    owner: type, attribute: str, doc: str, within: tuple[float, float] | None = None, *,
-    needs: tuple[str, Any] | None = None, kind: Kind | None = None,
-) -> Key:  # fmt: skip
-    """Return the key of a model field, with the field's default; without a default, the key is required.
-
-    The kind of the value follows from the unit at the end of the field's name, or else from the field's type.
-    """
-    (known,) = (each for each in dataclasses.fields(owner) if each.name == attribute)
-    required = known.default is dataclasses.MISSING
-    if attribute.endswith("_ns"):
-        kind, within = TIME, within or TIMES_NS
-    elif attribute.endswith("_octets"):
-        kind = OCTETS
-    return Key(
-        kind=kind or _KINDS[str(known.type)], doc=doc, within=within, required=required,
-        default=None if required else known.default, owner=owner, attribute=attribute, needs=needs,
-    )  # fmt: skip
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -118,30 +76,29 @@ ANY = Kind(needed="a value", read=str, show=str, plain=(int, float))
 
 
 _PORT_OCTETS = (1, 10**9)
-RATES_BPS = (1_000, 10**13)
 _FRAME = (60, 9_216)
 
 SCENARIO: Mapping[str, Key] = {
-    "name": _of(Experiment, "name", "name of the scenario", kind=WORD),
-    "title": _of(Experiment, "title", "subject of the scenario, in one line"),
-    "source": _of(Experiment, "source", "source document"),
-    "duration": _of(Experiment, "duration_ns", "simulated time", (1_000, LONGEST_NS)),
+    "name": key_of(Experiment, "name", "name of the scenario", kind=WORD),
+    "title": key_of(Experiment, "title", "subject of the scenario, in one line"),
+    "source": key_of(Experiment, "source", "source document"),
+    "duration": key_of(Experiment, "duration_ns", "simulated time", (1_000, LONGEST_NS)),
     "seed": Key(kind=COUNT, doc="seed of all random numbers", default=1, within=(0, 2**63 - 1)),
     "topology": Key(kind=TEXT, doc="network in one line, such as fat-tree k=4", default=""),
-    "paths": _of(
+    "paths": key_of(
         Network,
         "paths",
         "selection among equally short paths: ecmp by a hash of flow and switch, spray frame by frame in "
         "turn, flowlet by a hash of flowlet and switch",
         kind=choice(*PATHS),
     ),
-    "flowlet_gap": _of(
+    "flowlet_gap": key_of(
         Network,
         "flowlet_gap_ns",
         "gap after which a flow may change its path (paths = flowlet)",
         needs=("paths", "flowlet"),
     ),
-    "overhead": _of(
+    "overhead": key_of(
         Experiment,
         "overhead_octets",
         "octets that each frame takes on a link in addition to its own",
@@ -155,11 +112,11 @@ HOST: Mapping[str, Key] = {
         doc="name of one or several hosts, such as h1..h4, new or from the topology",
         required=True,
     ),
-    "delay": _of(Host, "delay_ns", "delay from a frame's arrival to its processing"),
-    "reaction_delay": _of(
+    "delay": key_of(Host, "delay_ns", "delay from a frame's arrival to its processing"),
+    "reaction_delay": key_of(
         Host, "reaction_delay_ns", "delay from a message's arrival to the reaction point's action"
     ),
-    "queue": _of(Host, "queue_octets", "capacity of each flow's queue in the NIC", _PORT_OCTETS),
+    "queue": key_of(Host, "queue_octets", "capacity of each flow's queue in the NIC", _PORT_OCTETS),
     "storm": Key(
         kind=LIST,
         doc="intervals in which the host is faulty and pauses its link by PAUSE or PFC, such as "
@@ -179,10 +136,10 @@ SWITCH: Mapping[str, Key] = {
     "name": Key(
         kind=NAMES, doc="name of one or several switches, new or from the topology, such as e*", required=True
     ),
-    "delay": _of(Switch, "delay_ns", "delay from a frame's arrival to its output queue"),
+    "delay": key_of(Switch, "delay_ns", "delay from a frame's arrival to its output queue"),
     "buffer": Key(kind=BUFFER, doc="capacity of each output port", default=DEFAULT_BUFFER),
-    "memory": _of(Switch, "memory", "memory that all ports share; default, the sum of the ports' buffers"),
-    "partition": _of(Switch, "partition", "capacity for frames of one input; default, no limit"),
+    "memory": key_of(Switch, "memory", "memory that all ports share; default, the sum of the ports' buffers"),
+    "partition": key_of(Switch, "partition", "capacity for frames of one input; default, no limit"),
     "pause.high": Key(
         kind=OCTETS,
         doc="occupancy above which the switch sends PAUSE or PFC, if flow control is on",
@@ -229,11 +186,11 @@ LINK: Mapping[str, Key] = {
         default=PortRate(LINK_RATE_BPS, ()),
     ),
     "rate_back": Key(kind=RATE_CHANGES, doc="rate from b to a; default, the rate from a to b"),
-    "propagation": _of(Link, "propagation_ns", "propagation delay from a to b"),
-    "propagation_back": _of(
+    "propagation": key_of(Link, "propagation_ns", "propagation delay from a to b"),
+    "propagation_back": key_of(
         Link, "propagation_back_ns", "propagation delay from b to a; default, the delay from a to b"
     ),
-    "loss": _of(Link, "loss", "probability that a frame is lost, in each direction", (0, 1)),
+    "loss": key_of(Link, "loss", "probability that a frame is lost, in each direction", (0, 1)),
     "down": Key(
         kind=LIST,
         doc='intervals in which the link is down, such as ["5ms..8ms"]: frames on the link are lost, and '
@@ -260,15 +217,15 @@ FLOW: Mapping[str, Key] = {
         doc="traffic pattern of the source",
         required=True,
     ),
-    "priority": _of(Flow, "priority", "priority of the frames", (0, 7)),
-    "frame": _of(Flow, "frame_octets", "length of the frames", _FRAME),
+    "priority": key_of(Flow, "priority", "priority of the frames", (0, 7)),
+    "frame": key_of(Flow, "frame_octets", "length of the frames", _FRAME),
     "rate": Key(kind=RATE, doc="offered rate; for on-off, the rate during the on time", within=RATES_BPS),
     "host_rate": Key(
         kind=RATE, doc="total rate of all flows from one host, instead of rate", within=RATES_BPS
     ),
-    "start": _of(Flow, "start_ns", "start time"),
-    "stop": _of(Flow, "stop_ns", "end time; default, never"),
-    "random_start": _of(
+    "start": key_of(Flow, "start_ns", "start time"),
+    "stop": key_of(Flow, "stop_ns", "end time; default, never"),
+    "random_start": key_of(
         Flow, "random_start", "whether the first frame is sent at a random time within its period"
     ),
     "on": Key(kind=TIME, doc="mean on time", within=(1, LONGEST_NS)),
@@ -291,27 +248,27 @@ FLOW: Mapping[str, Key] = {
         "capacity of the NIC queue",
         within=(1, 10**9),
     ),
-    "connections": _of(Flow, "connections", "number of concurrent TCP connections", (1, 10_000)),
-    "tcp.algorithm": _of(
+    "connections": key_of(Flow, "connections", "number of concurrent TCP connections", (1, 10_000)),
+    "tcp.algorithm": key_of(
         TCP, "algorithm", "congestion control of TCP", kind=choice("reno", "newreno", "cubic", "dctcp")
     ),
-    "tcp.window": _of(TCP, "window", "maximum number of segments in flight", (1, 100_000)),
-    "tcp.initial_window": _of(TCP, "initial_window", "initial window in segments", (1, 100_000)),
-    "tcp.rto_min": _of(TCP, "rto_min_ns", "minimum retransmission time-out", (1_000, 10**12)),
-    "tcp.rto_max": _of(TCP, "rto_max_ns", "maximum retransmission time-out", (1_000, 10**12)),
-    "tcp.delayed_ack": _of(TCP, "delayed_ack", "whether every second segment is acknowledged"),
-    "tcp.ack": _of(TCP, "ack_octets", "frame length of an acknowledgement", _FRAME),
-    "tcp.syn": _of(TCP, "syn", "whether each connection or transaction begins with a handshake"),
-    "tcp.sack": _of(TCP, "sack", "whether TCP uses selective acknowledgements"),
-    "tcp.ecn": _of(TCP, "ecn", "whether ports may mark segments (ECN), as always with dctcp"),
-    "request": _of(
+    "tcp.window": key_of(TCP, "window", "maximum number of segments in flight", (1, 100_000)),
+    "tcp.initial_window": key_of(TCP, "initial_window", "initial window in segments", (1, 100_000)),
+    "tcp.rto_min": key_of(TCP, "rto_min_ns", "minimum retransmission time-out", (1_000, 10**12)),
+    "tcp.rto_max": key_of(TCP, "rto_max_ns", "maximum retransmission time-out", (1_000, 10**12)),
+    "tcp.delayed_ack": key_of(TCP, "delayed_ack", "whether every second segment is acknowledged"),
+    "tcp.ack": key_of(TCP, "ack_octets", "frame length of an acknowledgement", _FRAME),
+    "tcp.syn": key_of(TCP, "syn", "whether each connection or transaction begins with a handshake"),
+    "tcp.sack": key_of(TCP, "sack", "whether TCP uses selective acknowledgements"),
+    "tcp.ecn": key_of(TCP, "ecn", "whether ports may mark segments (ECN), as always with dctcp"),
+    "request": key_of(
         Flow,
         "request_octets",
         "length of the request that the receiver of the flow sends; 0: the source sends without requests",
         (0, 9_216),
     ),
-    "response": _of(Flow, "response_octets", "length of the response that the source sends", (1, 10**12)),
-    "idle": _of(Flow, "idle_ns", "mean of the exponential idle time between transactions"),
+    "response": key_of(Flow, "response_octets", "length of the response that the source sends", (1, 10**12)),
+    "idle": key_of(Flow, "idle_ns", "mean of the exponential idle time between transactions"),
     "sizes": Key(
         kind=TEXT,
         doc="distribution of flow sizes: websearch, datamining, a CSV file, or a list such as 1kB:0.5, 1MB:1",
@@ -335,12 +292,12 @@ FLOW: Mapping[str, Key] = {
         kind=TEXT,
         doc="capture file; its frames are offered at their captured times, with their captured lengths",
     ),
-    "capture_source": _of(
+    "capture_source": key_of(
         Flow,
         "capture_source",
         "source MAC address of the frames to offer, such as 02:00:00:00:00:01; default, all addresses",
     ),
-    "capture_outer": _of(
+    "capture_outer": key_of(
         Flow, "capture_outer", "whether mirrored and tunnelled frames are offered with their outer headers"
     ),
     "group": Key(
@@ -348,7 +305,7 @@ FLOW: Mapping[str, Key] = {
         doc="name of the flow's group in tables; default, the common name of several flows",
         default="",
     ),
-    "hops": _of(
+    "hops": key_of(
         Flow, "hops", "number of congestion points on the flow's path; 0: the value of control.hops", (0, 255)
     ),
     "via": Key(kind=NAMES, doc="switches of an explicit path, in order; default, a shortest path"),
@@ -382,11 +339,11 @@ CONTROL: Mapping[str, Key] = {
         doc="flow control of the links, in addition to the mechanism",
         default="none",
     ),
-    "in_band": _of(Control, "in_band", "whether messages are frames that wait in queues on their path"),
-    "message_priority": _of(
+    "in_band": key_of(Control, "in_band", "whether messages are frames that wait in queues on their path"),
+    "message_priority": key_of(
         Control, "message_priority", "priority of in-band messages", (0, 7), needs=("in_band", True)
     ),
-    "message_delay": _of(
+    "message_delay": key_of(
         Control,
         "message_delay_ns",
         "delay of an out-of-band message; default, the sum of the delays of links and nodes",
@@ -395,7 +352,7 @@ CONTROL: Mapping[str, Key] = {
     "points": Key(
         kind=NAMES, doc="switches or ports (switch>peer) that have congestion points; default, all"
     ),
-    "hops": _of(Control, "hops", "number of congestion points on a flow's path", (1, 255)),
+    "hops": key_of(Control, "hops", "number of congestion points on a flow's path", (1, 255)),
 }
 
 MEASURE: Mapping[str, Key] = {
@@ -404,24 +361,24 @@ MEASURE: Mapping[str, Key] = {
         doc="start of the measured time; default, 100 ms, or half of the run if the run is shorter",
         within=TIMES_NS,
     ),
-    "until": _of(Measure, "until_ns", "end of the measured time; default, the end of the run"),
-    "window": _of(Measure, "window_ns", "length of a window in time series", (1_000, LONGEST_NS)),
-    "port": _of(Measure, "port", "port for queue figures; default, the port with the longest mean queue"),
+    "until": key_of(Measure, "until_ns", "end of the measured time; default, the end of the run"),
+    "window": key_of(Measure, "window_ns", "length of a window in time series", (1_000, LONGEST_NS)),
+    "port": key_of(Measure, "port", "port for queue figures; default, the port with the longest mean queue"),
 }
 
 BAND: Mapping[str, Key] = {
-    "figure": _of(Band, "figure", "expression, such as queue.mean[50ms..90ms]"),
+    "figure": key_of(Band, "figure", "expression, such as queue.mean[50ms..90ms]"),
     "low": Key(kind=ANY, doc="lower limit, with its unit"),
     "high": Key(kind=ANY, doc="upper limit, with its unit"),
-    "source": _of(Band, "source", "source of the requirement"),
-    "median_of": _of(Band, "median_of", "number of seeds whose median is checked", (1, 1000)),
-    "note": _of(Band, "note", "remark on the band"),
+    "source": key_of(Band, "source", "source of the requirement"),
+    "median_of": key_of(Band, "median_of", "number of seeds whose median is checked", (1, 1000)),
+    "note": key_of(Band, "note", "remark on the band"),
 }
 PUBLISHED: Mapping[str, Key] = {
-    "figure": _of(Published, "figure", "expression"),
-    "value": _of(Published, "value", "value in the document"),
-    "source": _of(Published, "source", "section, table or figure of the document"),
-    "note": _of(Published, "note", "reason why the simulated value differs"),
+    "figure": key_of(Published, "figure", "expression"),
+    "value": key_of(Published, "value", "value in the document"),
+    "source": key_of(Published, "source", "section, table or figure of the document"),
+    "note": key_of(Published, "note", "reason why the simulated value differs"),
 }
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {
@@ -611,17 +568,6 @@ def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
                 where=f"{where}.{name}", needed=f"{other}={show(value)} with it", got=show(values[other])
             )
     return values
-
-
-def fields_of(
-    owner: type, section: str, values: Mapping[str, Any], given: Collection[str] | None = None
-) -> dict[str, Any]:
-    """Return the fields of ``owner`` from the values of a table; only fields in ``given``, if given."""
-    return {
-        key.attribute: values[name]
-        for name, key in SECTIONS[section].items()
-        if key.owner is owner and (given is None or name in given)
-    }
 
 
 def applicable(table: Table) -> frozenset[str]:

@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ecmproto.control.engine.config import Buffer
-from ecmproto.control.lab.model import LINK_RATE_BPS, PROPAGATION_NS, Host, Link, Network, Switch
+from ecmproto.control.lab.model import Host, Link, Network, Switch
 from ecmproto.control.lab.setup.values import (
     BUFFER,
     COUNT,
     COUNTS,
-    OCTETS,
     RATE,
-    TIME,
-    Kind,
+    RATES_BPS,
+    Key,
     check_known,
+    fields_of,
+    key_of,
     read_value,
 )
 from ecmproto.errors import SpecError, counted, hint_on_name, shown
@@ -29,42 +30,29 @@ DEFAULT_BUFFER = Buffer(500_000, 0)
 _MAX = 10**4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """Option of a topology line: ``name=value``."""
-
-    kind: Kind
-    default: Any
-    doc: str
-    within: tuple[float, float] | None = None
+def _count(default: int, doc: str, minimum: int = 1) -> Key:
+    return Key(kind=COUNT, default=default, doc=doc, within=(minimum, _MAX))
 
 
-def _count(default: int, doc: str, minimum: int = 1) -> Option:
-    return Option(kind=COUNT, default=default, doc=doc, within=(minimum, _MAX))
-
-
-_RATES = (1_000, 10**13)
-_COMMON: Mapping[str, Option] = {
-    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="rate of links without their own "
-    "rate", within=_RATES),
-    "propagation": Option(kind=TIME, default=PROPAGATION_NS, doc="propagation delay of every link"),
-    "buffer": Option(kind=BUFFER, default=DEFAULT_BUFFER, doc="capacity of every output port of a switch"),
-    "memory": Option(
-        kind=BUFFER, default=None,
-        doc="memory that all ports of a switch share; default, the sum of the ports' buffers",
+_COMMON: Mapping[str, Key] = {
+    "rate": key_of(Link, "rate_bps", "rate of links without their own rate", RATES_BPS, kind=RATE),
+    "propagation": key_of(Link, "propagation_ns", "propagation delay of every link"),
+    "buffer": Key(kind=BUFFER, default=DEFAULT_BUFFER, doc="capacity of every output port of a switch"),
+    "memory": key_of(
+        Switch, "memory", "memory that all ports of a switch share; default, the sum of the ports' buffers"
     ),
-    "partition": Option(
-        kind=BUFFER, default=None,
-        doc="capacity for frames of one input of a switch; default, no limit",
+    "partition": key_of(
+        Switch, "partition", "capacity for frames of one input of a switch; default, no limit"
     ),
-    "delay": Option(kind=TIME, default=0, doc="delay of every switch, from arrival to output queue"),
-    "host_delay": Option(kind=TIME, default=0, doc="delay of every host, from arrival to processing"),
-    "reaction_delay": Option(
-        kind=TIME, default=0, doc="delay of every host, from a message's arrival to the reaction point's "
-        "action"
+    "delay": key_of(Switch, "delay_ns", "delay of every switch, from arrival to output queue"),
+    "host_delay": key_of(Host, "delay_ns", "delay of every host, from arrival to processing"),
+    "reaction_delay": key_of(
+        Host,
+        "reaction_delay_ns",
+        "delay of every host, from a message's arrival to the reaction point's action",
     ),
-    "queue": Option(kind=OCTETS, default=1_000_000, doc="capacity of a flow's NIC queue", within=(1, 10**9)),
-}  # fmt: skip
+    "queue": key_of(Host, "queue_octets", "capacity of a flow's NIC queue", (1, 10**9)),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +60,11 @@ class Shape:
     """Shape of a network: description, options, and the function that builds the network."""
 
     doc: str
-    options: Mapping[str, Option]
+    options: Mapping[str, Key]
     build: Callable[[_Builder, Mapping[str, Any]], None]
 
     @property
-    def all_options(self) -> Mapping[str, Option]:
+    def all_options(self) -> Mapping[str, Key]:
         """The options of this shape, followed by the options common to all shapes."""
         return {**self.options, **_COMMON}
 
@@ -116,7 +104,7 @@ class Topology:
         return replace(self, values={**self.values, name: value_read}, given=self.given | {name})
 
 
-def _written(option: Option, value: Any) -> str:
+def _written(option: Key, value: Any) -> str:
     return option.kind.show(value).replace(" ", "")
 
 
@@ -158,7 +146,10 @@ class _Builder:
     """Network under construction, with the common options of all nodes and links."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
+        self._host, self._switch, self._link = (
+            fields_of(owner, _COMMON, values) for owner in (Host, Switch, Link)
+        )
+        self._switch["buffer"] = values["buffer"]
         self._hosts: list[Host] = []
         self._switches: dict[str, Switch] = {}
         self._links: list[Link] = []
@@ -172,37 +163,20 @@ class _Builder:
         """Attach a host to a switch."""
         if len(self._hosts) >= MAX_HOSTS:
             raise SpecError(where="topology", needed=f"at most {MAX_HOSTS:,} hosts", got="more")
-        values = self._values
-        self._hosts.append(
-            Host(
-                name=name,
-                delay_ns=values["host_delay"],
-                reaction_delay_ns=values["reaction_delay"],
-                queue_octets=values["queue"],
-            )
-        )
+        self._hosts.append(Host(name=name, **self._host))
         self.link(name, switch)
 
     def switch(self, name: str) -> str:
         if len(self._switches) >= MAX_HOSTS:
             raise SpecError(where="topology", needed=f"at most {MAX_HOSTS:,} switches", got="more")
-        values = self._values
-        self._switches[name] = Switch(
-            name=name,
-            delay_ns=values["delay"],
-            buffer=values["buffer"],
-            memory=values["memory"],
-            partition=values["partition"],
-        )
+        self._switches[name] = Switch(name=name, **self._switch)
         return name
 
     def link(self, a: str, b: str, rate_bps: int | None = None) -> None:
         if len(self._links) >= 10 * MAX_HOSTS:
             raise SpecError(where="topology", needed=f"at most {10 * MAX_HOSTS:,} links", got="more")
-        values = self._values
-        self._links.append(
-            Link(a=a, b=b, rate_bps=rate_bps or values["rate"], propagation_ns=values["propagation"])
-        )
+        own = {"rate_bps": rate_bps} if rate_bps else {}
+        self._links.append(Link(a=a, b=b, **self._link | own))
 
 
 def _star(network: _Builder, options: Mapping[str, Any]) -> None:
@@ -283,8 +257,8 @@ def _fat_tree(network: _Builder, options: Mapping[str, Any]) -> None:
                 network.host(f"h{host}", edge)
 
 
-def _of(rate_doc: str) -> Option:
-    return Option(kind=RATE, default=None, doc=rate_doc, within=_RATES)
+def _rate(doc: str) -> Key:
+    return Key(kind=RATE, doc=doc, within=RATES_BPS)
 
 
 SHAPES: Mapping[str, Shape] = {
@@ -299,22 +273,22 @@ SHAPES: Mapping[str, Shape] = {
         options={
             "sources": _count(4, "sources"),
             "destinations": _count(1, "destinations"),
-            "edges": Option(
+            "edges": Key(
                 kind=COUNT, default=None, within=(0, _MAX),
                 doc="number of edge switches, over which sources are distributed in order; default, one for "
                 "each source",
             ),
-            "bottleneck": _of("rate of the link between left and right"),
-            "uplink": _of("rate of the links from edge switches"),
+            "bottleneck": _rate("rate of the link between left and right"),
+            "uplink": _rate("rate of the links from edge switches"),
         },
         build=_dumbbell,
     ),
     "trunk": Shape(
         doc="edge switches e1, e2, …, each with hosts and a trunk to the switch core, which has hosts too",
         options={
-            "hosts": Option(kind=COUNTS, default=(2, 3), doc="hosts of each edge switch"),
+            "hosts": Key(kind=COUNTS, default=(2, 3), doc="hosts of each edge switch"),
             "core": _count(2, "hosts of core, numbered last", 0),
-            "uplink": _of("rate of the trunks"),
+            "uplink": _rate("rate of the trunks"),
         },
         build=_trunk,
     ),
@@ -327,8 +301,8 @@ SHAPES: Mapping[str, Shape] = {
             "hops": _count(2, "bottlenecks"),
             "long": _count(4, "sources at sw1, for traffic over all bottlenecks"),
             "cross": _count(1, "sources for each bottleneck", 0),
-            "bottleneck": _of("rate of the links between the switches"),
-            "uplink": _of("rate of the links from edge switches"),
+            "bottleneck": _rate("rate of the links between the switches"),
+            "uplink": _rate("rate of the links from edge switches"),
         },
         build=_parking_lot,
     ),
@@ -339,14 +313,14 @@ SHAPES: Mapping[str, Shape] = {
             "leaves": _count(4, "leaf switches"),
             "spines": _count(2, "spine switches"),
             "hosts": _count(4, "hosts of each leaf switch"),
-            "uplink": _of("rate of the links between leaves and spines"),
+            "uplink": _rate("rate of the links between leaves and spines"),
         },
         build=_clos,
     ),
     "fat-tree": Shape(
         doc="k³/4 hosts h1, h2, … in k pods. Each pod has k/2 edge switches e1, e2, … and k/2 aggregation "
         "switches a1, a2, …. There are k²/4 core switches c1, c2, …. All switches have k ports",
-        options={"k": Option(kind=COUNT, default=4, doc="ports of a switch, an even number", within=(2, 64))},
+        options={"k": Key(kind=COUNT, default=4, doc="ports of a switch, an even number", within=(2, 64))},
         build=_fat_tree,
     ),
 }  # fmt: skip

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ecmproto.control.engine.config import (
     Buffer,
     PortRate,
-    RateChange,
     buffer_text,
-    check_changes,
     parse_buffer,
+    parse_port_rate,
 )
 from ecmproto.control.lab.model import FRAME_OCTETS
 from ecmproto.control.mechanisms.api.parameters import UNITS, parse_flag
@@ -104,19 +104,6 @@ def _octets(text: str) -> int:
     return int(frames[1]) * FRAME_OCTETS if frames else parse_octets(text)
 
 
-def _port_rate(text: str) -> PortRate:
-    """Return a rate and its changes, such as ``10G,1G@10ms,10G@90ms``."""
-    first, *later = text.split(",")
-    changes = []
-    for part in later:
-        rate, at, time = part.partition("@")
-        if not at:
-            raise ParameterError(name="change", needed="rates with times, as in 10G,1G@10ms", got=shown(part))
-        changes.append(RateChange(parse_time(time), parse_rate(rate)))
-    check_changes(changes)
-    return PortRate(parse_rate(first), tuple(changes))
-
-
 def _port_rate_text(rate: PortRate) -> str:
     changes = [f"{exact_rate(each.rate_bps)}@{exact_time(each.time_ns)}" for each in rate.changes]
     return ",".join([exact_rate(rate.rate_bps), *changes])
@@ -144,7 +131,7 @@ def choice(*options: str) -> Kind:
 RATE = Kind(needed="a rate with its unit, such as 5G", read=parse_rate, show=exact_rate)
 RATE_CHANGES = Kind(
     needed="a rate with its unit, such as 5G, and perhaps changes, such as 10G,1G@10ms,10G@90ms",
-    read=_port_rate,
+    read=parse_port_rate,
     show=_port_rate_text,
 )
 TIME = Kind(needed="a time with its unit, such as 15ms", read=parse_time, show=exact_time)
@@ -171,3 +158,66 @@ def _name(text: str) -> str:
 
 
 WORD = Kind(needed="a name: a letter, then letters, digits, - or _", read=_name, show=str)
+
+
+# Keys of tables and options ---------------------------------------------------------------------------------
+
+
+LONGEST_NS = 10**15
+"""Maximum time in ns: eleven days."""
+TIMES_NS = (0, LONGEST_NS)
+RATES_BPS = (1_000, 10**13)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """Key of a table, or option of a topology line, with the type of the value and its meaning.
+
+    ``default`` applies if the key is missing. The default ``None`` means that the value follows from other
+    values.
+    """
+
+    kind: Kind
+    doc: str
+    default: Any = None
+    within: tuple[float, float] | None = None
+    required: bool = False
+    owner: type | None = None
+    attribute: str = ""
+    """Field of the model class ``owner`` that stores the value unchanged."""
+    needs: tuple[str, Any] | None = None
+    """Another key of the table, with the only value for which this key has an effect."""
+
+
+_KINDS = {"str": TEXT, "int": COUNT, "float": NUMBER, "bool": FLAG, "Buffer | None": BUFFER}
+
+
+def key_of(
+    owner: type, attribute: str, doc: str, within: tuple[float, float] | None = None, *,
+    needs: tuple[str, Any] | None = None, kind: Kind | None = None,
+) -> Key:  # fmt: skip
+    """Return the key of a model field, with the field's default; without a default, the key is required.
+
+    The kind of the value follows from the unit at the end of the field's name, or else from the field's type.
+    """
+    (known,) = (each for each in dataclasses.fields(owner) if each.name == attribute)
+    required = known.default is dataclasses.MISSING
+    if attribute.endswith("_ns"):
+        kind, within = TIME, within or TIMES_NS
+    elif attribute.endswith("_octets"):
+        kind = OCTETS
+    return Key(
+        kind=kind or _KINDS[str(known.type)], doc=doc, within=within, required=required,
+        default=None if required else known.default, owner=owner, attribute=attribute, needs=needs,
+    )  # fmt: skip
+
+
+def fields_of(
+    owner: type, keys: Mapping[str, Key], values: Mapping[str, Any], given: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the fields of ``owner`` from the values of a table; only fields in ``given``, if given."""
+    return {
+        key.attribute: values[name]
+        for name, key in keys.items()
+        if key.owner is owner and (given is None or name in given)
+    }
