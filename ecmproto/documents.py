@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
-from ecmproto.errors import SpecError, counted
+from ecmproto.errors import SpecError, counted, did_you_mean, shown
 
 _CHUNK = 1 << 20
 MAX_VALUE_CHARACTERS = 8 << 20
@@ -203,6 +203,22 @@ def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:
         raise SpecError(where=name, needed="a TOML document", got=str(error)) from None
     except ValueError:  # more digits than Python reads
         raise SpecError(where=name, needed="numbers of at most 4,300 digits", got="a longer one") from None
+
+
+def read_text(where: str, value: object) -> str:
+    """Return ``value`` if it is a text; raise SpecError for any other value."""
+    if not isinstance(value, str):
+        raise SpecError(where=where, needed="a text in quotes", got=shown(value))
+    return value
+
+
+def check_names(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise SpecError if a table contains an unknown name."""
+    names = sorted(known)
+    for name in table:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise SpecError(where=where, needed=f"one of {', '.join(names)}", got=shown(name), hint=hint)
 
 
 def _check_keys(text: str, name: str) -> None:

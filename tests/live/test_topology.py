@@ -51,7 +51,7 @@ def test_a_topology_file_is_read(tmp_path: Path) -> None:
         ('rate = "fast"', "a rate such as"),
         ('rate = "1M"', "senders: expected 1 to 32"),
         ('rate = "1M"\nsender = 3', "tables"),
-        ('rate = "1M"\nspeed = "1M"', "got speed"),
+        ('rate = "1M"\nspeed = "1M"', "got 'speed'"),
         ('rate = "1M"\n[[sender]]\nprotocol = "sctp"', "udp or tcp"),
         ('rate = "1M"\n[[sender]]\nweight = "2"', "one of protocol, rate"),
     ],

@@ -48,8 +48,13 @@ from ecmproto.wire.formats.registry import FORMATS
 if TYPE_CHECKING:
     from ecmproto.frames.stats.statistics import Neighbour
 
+CheckState = Literal["ok", "note", "finding", "fixed"]
+"""The state of a check.
+
+A ``note`` is information. A ``finding`` prevents a function; ``fixed`` means that the finding was resolved.
+"""
 _SYSTEM = "system"
-_CAPABILITIES = {
+_CAPABILITIES: dict[int, tuple[str, CheckState, str]] = {
     13: ("CAP_NET_RAW", "finding", "sending and receiving frames"),
     12: (
         "CAP_NET_ADMIN",
@@ -81,11 +86,6 @@ _SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))
 _CONSUMED = "network cards consume PAUSE and PFC frames, so no capture shows them"
 _SHOWN_COUNTERS = 16
 _LOOPBACK = "lo"
-CheckState = Literal["ok", "note", "finding", "fixed"]
-"""The state of a check.
-
-A ``note`` is information. A ``finding`` prevents a function; ``fixed`` means that the finding was resolved.
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def of_neighbours(interfaces: Sequence[str], wait_ns: int) -> Iterator[Diagnosis
                     del waiting[name]
     for name in waiting:
         text = f"no LLDP from the other end in {format_time(wait_ns)}: agents usually send it every 30 s"
-        yield _interface_check(name, "neighbour", "note", text)
+        yield _check(name, "neighbour", "note", text)
 
 
 def _neighbour(name: str, neighbour: Neighbour) -> Diagnosis:
@@ -158,7 +158,7 @@ def _neighbour(name: str, neighbour: Neighbour) -> Diagnosis:
     parts = [f"{title} {text}" for title, text in advertised.items() if text is not None]
     named = ", ".join(filter(None, (neighbour.system, f"port {neighbour.port}")))
     text = f"the other end is {named}: {'; '.join(parts) or 'without DCBX'}"
-    return _interface_check(name, "neighbour", "ok", text)
+    return _check(name, "neighbour", "ok", text)
 
 
 def mended(check: Diagnosis) -> Diagnosis:
@@ -206,8 +206,18 @@ def _kernels() -> Iterator[Diagnosis]:
         yield _system_check("library", "ok", f"kernels are compiled by numba: {library.why_not()}")
 
 
-def _system_check(name: str, state: CheckState, text: str, *commands: str) -> Diagnosis:
-    return Diagnosis(subject=_SYSTEM, name=name, state=state, text=text, commands=commands)
+def _check(
+    subject: str,
+    name: str,
+    state: CheckState,
+    text: str,
+    *commands: str,
+    mend: Callable[[], None] | None = None,
+) -> Diagnosis:
+    return Diagnosis(subject=subject, name=name, state=state, text=text, commands=commands, mend=mend)
+
+
+_system_check = functools.partial(_check, _SYSTEM)
 
 
 def _capabilities() -> Iterator[Diagnosis]:
@@ -216,8 +226,7 @@ def _capabilities() -> Iterator[Diagnosis]:
         if capabilities >> bit & 1:
             yield _system_check(name, "ok", f"{name}: {purpose}")
         else:
-            missing: CheckState = "finding" if state == "finding" else "note"
-            yield _system_check(name, missing, f"this process lacks {name}: {purpose}", REMEDY)
+            yield _system_check(name, state, f"this process lacks {name}: {purpose}", REMEDY)
 
 
 def _storms() -> Diagnosis:
@@ -306,42 +315,29 @@ def of_interface(facts: InterfaceFacts) -> Iterator[Diagnosis]:
     yield from _pause(facts.name, software)
 
 
-def _interface_check(
-    subject: str,
-    name: str,
-    state: CheckState,
-    text: str,
-    *commands: str,
-    mend: Callable[[], None] | None = None,
-) -> Diagnosis:
-    return Diagnosis(subject=subject, name=name, state=state, text=text, commands=commands, mend=mend)
-
-
 def _link(facts: InterfaceFacts) -> Diagnosis:
     name = facts.name
     if not facts.up:
-        return _interface_check(
-            name, "link", "finding", "the interface is down", f"ip link set dev {name} up"
-        )
+        return _check(name, "link", "finding", "the interface is down", f"ip link set dev {name} up")
     if not facts.running:
-        return _interface_check(name, "link", "finding", "no link: no cable, or the other end is down")
+        return _check(name, "link", "finding", "no link: no cable, or the other end is down")
     speed = speed_bps(name)
     kind = driver(name)
     text = f"up, {format_rate(speed)}" if speed else "up"
-    return _interface_check(name, "link", "ok", f"{text} ({kind})" if kind else text)
+    return _check(name, "link", "ok", f"{text} ({kind})" if kind else text)
 
 
 def _mtu(facts: InterfaceFacts) -> Diagnosis:
     needed = PAYLOAD_OCTETS + TAG_OCTETS
     if facts.mtu_octets >= needed:
-        return _interface_check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: large enough for tags")
+        return _check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: large enough for tags")
     text = (
         f"MTU {facts.mtu_octets}: {PAYLOAD_OCTETS} octets, a VLAN tag and our longest tag need {needed}; "
         "frames go without tags"
     )
     command = f"ip link set dev {facts.name} mtu {MTU_OCTETS}"
     mend = functools.partial(set_mtu, facts.name, MTU_OCTETS)
-    return _interface_check(facts.name, "mtu", "finding", text, command, mend=mend)
+    return _check(facts.name, "mtu", "finding", text, command, mend=mend)
 
 
 def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]:
@@ -349,13 +345,13 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
     mend = functools.partial(switch_off, name, offload)
     if offload.keyword in _MERGING:
         why = f"{text}: the interface merges received frames beyond the MTU, and they cannot be forwarded"
-        yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
+        yield _check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "tx" and software:
         why = f"{text}: frames of this machine leave without valid checksums"
-        yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
+        yield _check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "rxvlan":
         why = f"{text}: captures by ecmproto restore the tags, captures by other tools may lack them"
-        yield _interface_check(name, offload.keyword, "note", why, command)
+        yield _check(name, offload.keyword, "note", why, command)
 
 
 def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
@@ -369,9 +365,9 @@ def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
     if state is None and not counters:
         if software:
             text = "PAUSE and PFC frames are visible like all others: no network card consumes them"
-            yield _interface_check(name, "pause", "ok", text)
+            yield _check(name, "pause", "ok", text)
         else:
-            yield _interface_check(name, "pause", "note", f"{_CONSUMED}, and the driver does not count them")
+            yield _check(name, "pause", "note", f"{_CONSUMED}, and the driver does not count them")
         return
     text = "PAUSE: "
     if state is not None:
@@ -382,7 +378,7 @@ def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
     commands = [f"ethtool -S {name} | grep -iE 'pause|pfc'", f"dcb pfc show dev {name}"]
     if state is not None and (state.receive or state.transmit):
         commands.append(f"ethtool -A {name} autoneg off rx off tx off")
-    yield _interface_check(name, "pause", "note", text, *commands)
+    yield _check(name, "pause", "note", text, *commands)
 
 
 def _counted(counters: dict[str, int]) -> str:

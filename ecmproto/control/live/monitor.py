@@ -211,14 +211,11 @@ def _counted(each: QueuePair) -> tuple[int, ...]:
 def _roce(before: RoceTraffic | None, after: RoceTraffic | None, per_second: float) -> RoceChange | None:
     if after is None:
         return None
-    frames = after.frames - (before.frames if before is not None else 0)
-    ce, cnps = (
-        sum(after_values) - sum(before_values)
-        for after_values, before_values in (
-            (after.ce_over_time, before.ce_over_time if before is not None else ()),
-            (after.cnps_over_time, before.cnps_over_time if before is not None else ()),
-        )
+    now, old = (
+        (0, 0, 0) if each is None else (each.frames, sum(each.ce_over_time), sum(each.cnps_over_time))
+        for each in (after, before)
     )
+    frames, ce, cnps = (a - b for a, b in zip(now, old, strict=True))
     return RoceChange(
         frames=after.frames,
         frames_per_s=frames * per_second,

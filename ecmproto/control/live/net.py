@@ -44,8 +44,8 @@ from ecmproto.control.live.reaction_point import ReactionPoint, precompile_react
 from ecmproto.control.mechanisms.api.machine import Machine, machine_of
 from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
 from ecmproto.control.mechanisms.registry import find_mechanism
-from ecmproto.documents import read_document
-from ecmproto.errors import ParameterError, SpecError, did_you_mean, shown
+from ecmproto.documents import check_names, read_document, read_text
+from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import format_rate, parse_octets, parse_rate, parse_time
 from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -436,22 +436,6 @@ def _parameters(where: str, table: object) -> list[str]:
         else:
             raise SpecError(where=f"{where}.{name}", needed="a text or a number", got=shown(value))
     return assignments
-
-
-def read_text(where: str, value: object) -> str:
-    """Return ``value`` if it is a text; raise SpecError for any other value."""
-    if not isinstance(value, str):
-        raise SpecError(where=where, needed="a text in quotes", got=shown(value))
-    return value
-
-
-def check_names(where: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raise SpecError if a table contains an unknown name."""
-    names = sorted(known)
-    for name in table:
-        if name not in names:
-            hint = did_you_mean(name, names)
-            raise SpecError(where=where, needed=f"one of {', '.join(names)}", got=shown(name), hint=hint)
 
 
 def _text(value: object) -> str:

@@ -5,25 +5,22 @@ A guardian process waits for the end of this process, and then removes the remai
 
 from __future__ import annotations
 
-import array
 import ctypes
-import fcntl
 import functools
 import importlib
 import os
 import signal
-import socket
-import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from ecmproto.control.live.privileges import run_in_realtime
 from ecmproto.errors import InterfaceError, MissingDependencyError
+from ecmproto.frames.capture.linux.interface import OFFLOADS, Offload, switch_off
 
 _Made = TypeVar("_Made")
 
@@ -105,22 +102,13 @@ class Namespaces:
 
     def inside(self, name: str, do: Callable[[], _Made]) -> _Made:
         """Call ``do`` in a namespace and return the result; a temporary thread enters the namespace."""
-        result: list[_Made] = []
-        raised: list[BaseException] = []
 
-        def enter_and_call() -> None:
-            try:
-                _enter(self._full[name])
-                result.append(do())
-            except BaseException as error:
-                raised.append(error)
+        def enter_and_call() -> _Made:
+            _enter(self._full[name])
+            return do()
 
-        thread = threading.Thread(target=enter_and_call)
-        thread.start()
-        thread.join()
-        if raised:
-            raise raised[0]
-        return result[0]
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(enter_and_call).result()
 
     def processor_ns(self) -> dict[str, int]:
         """Return the processor time of each thread of the programs; the keys are thread numbers."""
@@ -230,10 +218,8 @@ def _pyroute2() -> Any:
         raise MissingDependencyError(package="pyroute2", extra="live", purpose="a testbed") from None
 
 
-_SIOCETHTOOL = 0x8946
-# linux/ethtool.h
-_RX_CHECKSUM, _TX_CHECKSUM, _SCATTER, _TSO, _GSO, _GRO = 0x15, 0x17, 0x19, 0x1F, 0x24, 0x2C
-_ALL = (_TSO, _GSO, _GRO, _TX_CHECKSUM, _RX_CHECKSUM, _SCATTER)
+_OFFLOAD_KEYWORDS = ("tso", "gso", "gro", "tx", "rx", "sg")
+_SCATTER_GATHER = Offload(keyword="sg", title="scatter-gather", ask=0x18, set=0x19)
 
 
 def turn_off(interface: str) -> None:
@@ -242,10 +228,7 @@ def turn_off(interface: str) -> None:
     With offloads, the kernel passes frames between namespaces without checksums and as segments of up to 64
     KiB. A packet socket needs frames as on a wire.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as descriptor:
-        for command in _ALL:
-            value = array.array("B", struct.pack("=II", command, 0))
-            request = struct.pack("16sP16x", os.fsencode(interface), value.buffer_info()[0])
-            # An interface without the offload reports an error.
-            with suppress(OSError):
-                fcntl.ioctl(descriptor.fileno(), _SIOCETHTOOL, request)
+    for offload in (*OFFLOADS, _SCATTER_GATHER):
+        if offload.keyword in _OFFLOAD_KEYWORDS:
+            with suppress(InterfaceError):  # an interface without the offload reports an error
+                switch_off(interface, offload)

@@ -14,10 +14,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ecmproto.control.engine.config import PortConfig
-from ecmproto.documents import read_document
+from ecmproto.documents import check_names, read_document, read_text
 from ecmproto.errors import ParameterError, SpecError, shown
 from ecmproto.units import parse_rate
 
@@ -76,37 +75,24 @@ def read_topology(path: str) -> Topology:
     """Return the topology in a TOML file; raise SpecError for invalid content, or OSError."""
     with open(path, "rb") as stream:
         table = read_document(stream, path)
-    _check_names(path, table, _KNOWN)
+    check_names(path, table, _KNOWN)
     senders = table.get("sender", [])
     if not isinstance(senders, list) or not all(isinstance(each, dict) for each in senders):
         raise SpecError(where=f"{path}: sender", needed="tables, [[sender]]", got=shown(senders))
     for sender in senders:
-        _check_names(f"{path}: sender", sender, _KNOWN_OF_SENDER)
+        check_names(f"{path}: sender", sender, _KNOWN_OF_SENDER)
     try:
         return Topology(
-            rate_bps=parse_rate(_text(path, table, "rate")),
-            buffer=_text(path, table, "buffer", "1000frames"),
-            victim_bps=parse_rate(_text(path, table, "victim", "0")),
+            rate_bps=parse_rate(read_text(f"{path}: rate", table.get("rate"))),
+            buffer=read_text(f"{path}: buffer", table.get("buffer", "1000frames")),
+            victim_bps=parse_rate(read_text(f"{path}: victim", table.get("victim", "0"))),
             senders=tuple(
                 Sender(
-                    rate_bps=parse_rate(_text(path, each, "rate", "0")),
-                    protocol=_text(path, each, "protocol", "udp"),
+                    rate_bps=parse_rate(read_text(f"{path}: rate", each.get("rate", "0"))),
+                    protocol=read_text(f"{path}: protocol", each.get("protocol", "udp")),
                 )
                 for each in senders
             ),
         )
     except ParameterError as error:
         raise SpecError(where=f"{path}: {error.name}", needed=error.needed, got=error.got) from None
-
-
-def _text(path: str, table: dict[str, Any], name: str, default: str | None = None) -> str:
-    value = table.get(name, default)
-    if not isinstance(value, str):
-        raise SpecError(where=f"{path}: {name}", needed="a text in quotes", got=shown(value))
-    return value
-
-
-def _check_names(where: str, table: dict[str, Any], known: set[str]) -> None:
-    for name in table:
-        if name not in known:
-            raise SpecError(where=where, needed=f"one of {', '.join(sorted(known))}", got=name)
