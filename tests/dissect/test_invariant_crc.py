@@ -42,7 +42,7 @@ def test_a_spoilt_invariant_crc_shows_in_the_document(whole: bool) -> None:
 
 
 @pytest.mark.parametrize("listing", [Lines, Trees, NdJson, lambda: Csv([CRC_STATUS])])
-def test_packets_with_a_bad_crc_are_written_in_batches(
+def test_bad_packets_are_written_in_batches(
     listing: Callable[[], Listing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = [GOOD, BAD, GOOD[:-2]] * 16

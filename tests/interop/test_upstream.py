@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from docs.upstream.generate import FOLDER, files, formats, ksy, p4
 from ecmproto.wire.codec import CNM, Layer, encode
@@ -78,7 +79,14 @@ def test_kaitai_compiles_the_specifications(tmp_path: Path) -> None:
 
 def test_packages_have_the_declared_dependencies() -> None:
     declared = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
-    needed = [each.partition(";")[0] for each in declared["project"]["dependencies"]]
+    for_python = {
+        "python_version": "3.13"
+    }  # numba, which the recipe needs, is not available for all later ones
+    needed = [
+        each.partition(";")[0]
+        for each in declared["project"]["dependencies"]
+        if (marker := Requirement(each).marker) is None or marker.evaluate(for_python)
+    ]
     numba = declared["project"]["optional-dependencies"]["jit"]
     bounds = {re.sub(r"(?=[<>=])", " ", each, count=1) for each in needed + numba}
     recipe = (FOLDER / "conda" / "recipe.yaml").read_text(encoding="utf-8")
