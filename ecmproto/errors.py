@@ -337,9 +337,13 @@ def nearest_name(name: str, known: Iterable[str]) -> str:
     near = [each for each in names if f".{each.casefold()}".endswith(f".{word}")][:1]
     near = near or difflib.get_close_matches(name, names, n=_SIMILAR_NAMES, cutoff=_MIN_SIMILARITY)
     near = near or [each for each in names if word and each.casefold().startswith(word)][:1]
-    alike = {each: difflib.SequenceMatcher(None, each, name).ratio() for each in near}
-    # of equally similar names, one with the same end (QCN001 for QCN0001), then the first
-    return max(near, key=lambda each: (alike[each], each[-1:] == name[-1:], -names.index(each)), default="")
+
+    def rank(each: str) -> tuple[float, int, int]:
+        ends = (each[:1] == name[:1]) + (each[-1:] == name[-1:])
+        return difflib.SequenceMatcher(None, each, name).ratio(), ends, -names.index(each)
+
+    # of equally similar names, one with the same first and last character, then the first in the list
+    return max(near, key=rank, default="")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

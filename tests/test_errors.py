@@ -20,6 +20,8 @@ from ecmproto.errors import (
     OutputError,
     ParameterError,
     SpecError,
+    hint_on_name,
+    nearest_name,
     pip_install,
     shown,
 )
@@ -116,3 +118,26 @@ def test_an_extra_is_installed_from_the_same_origin(
     installed = SimpleNamespace(read_text=lambda name: origin)
     monkeypatch.setattr("importlib.metadata.distribution", lambda name: installed)
     assert pip_install("arrow") == command
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "nearest"),
+    [
+        ("QTag", "cntag qtag", "qtag"),
+        ("prio", "priority vlan.prio", "vlan.prio"),
+        ("qcm", "qcn ecm", "qcn"),
+        ("QCN0001", "QCN000 QCN001", "QCN001"),
+        ("cq", "edge cp", "cp"),
+        ("inf", "ip infiniband.bth.psn", "infiniband.bth.psn"),
+        ("zzz", "cp edge", ""),
+        ("x", "", ""),
+    ],
+)
+def test_the_nearest_of_known_names(name: str, known: str, nearest: str) -> None:
+    assert nearest_name(name, known.split()) == nearest
+
+
+def test_hints_list_few_names_or_the_first() -> None:
+    assert hint_on_name("zzz", {"b", "a"}) == "one of a, b"
+    assert hint_on_name("zzz", map(str, range(50))) == "one of 0, 1, 2, 3, 4, 5 and 44 more"
+    assert hint_on_name("zzz", ()) == ""
