@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from ecmproto.tools.check.rules.qcn import FeedbackAgainstQueue
 from pcaps.manifest import FOLDER
 from tests.capture.test_parts import Rows, pcap_files, pcapng_files, rows_of, whole_of
 from tests.check.planting import frame
+from tests.namespaces import PATIENCE_S
 from tests.stats.test_against_slow import assert_same
 
 NUMBERS = st.integers(1, 3)
@@ -131,6 +133,10 @@ def test_processes_report_a_congestion_point_once(monkeypatch: pytest.MonkeyPatc
     def counted_estimate(*arguments: Any) -> Any:
         with estimated.open("a") as file:
             file.write(f"{os.getpid()} ")
+        until = time.monotonic() + PATIENCE_S  # the other process takes the next part
+        while len(set(estimated.read_text().split())) < 2:
+            assert time.monotonic() < until, "one process takes all parts"
+            time.sleep(0.001)
         return estimate(*arguments)
 
     monkeypatch.setattr(FeedbackAgainstQueue, "_estimate", counted_estimate)
@@ -143,6 +149,7 @@ def test_processes_report_a_congestion_point_once(monkeypatch: pytest.MonkeyPatc
             )
     total = counted(Checker, path, path.stat().st_size // 8 & -4)
     by_process = Counter(estimated.read_text().split())
+    assert len(by_process) == 2
     assert set(by_process.values()) == {1}
     assert total == check_capture(path)
     assert [each.wrong for each in total.results if each.rule.id == "QCN003"] == [1]
